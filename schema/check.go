@@ -1,0 +1,348 @@
+package schema
+
+import (
+	"bytes"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+	"path"
+	"sort"
+	"strconv"
+	"strings"
+	"sync"
+
+	jsonschema "github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+)
+
+//go:generate go run ./generate
+
+//go:embed schemas/*.json
+var schemaFiles embed.FS
+
+// JSONSchema is the JSON Schema (draft 2020-12) of a kind, as editors and other validators read it; nil where there is no such
+// kind.
+func JSONSchema(kindName string) []byte {
+	text, err := schemaFiles.ReadFile(path.Join("schemas", schemaFile(kindName)))
+	if err != nil {
+		return nil
+	}
+	return text
+}
+
+// checker holds a kind's schema, compiled and as plain values.
+type checker struct {
+	compiled *jsonschema.Schema
+	plain    any
+}
+
+var checkers = sync.OnceValue(func() map[string]checker {
+	out := make(map[string]checker)
+	for _, k := range Kinds() {
+		plain, err := jsonschema.UnmarshalJSON(bytes.NewReader(JSONSchema(k)))
+		if err != nil {
+			panic(fmt.Sprintf("embedded schema of %s: %v", k, err)) // a test compiles them all
+		}
+		c := jsonschema.NewCompiler()
+		c.AssertFormat()
+		for _, f := range formats {
+			c.RegisterFormat(f)
+		}
+		url := "https://tapyr.invalid/" + schemaFile(k)
+		delete(plain.(map[string]any), "$id")
+		if err := c.AddResource(url, plain); err != nil {
+			panic(fmt.Sprintf("embedded schema of %s: %v", k, err))
+		}
+		out[k] = checker{c.MustCompile(url), plain}
+	}
+	return out
+})
+
+// formats check the units, and say what is wrong with them.
+var formats = []*jsonschema.Format{
+	{Name: formatDuration, Validate: onText(func(s string) error { _, err := ParseDuration(s); return err })},
+	{Name: formatRate, Validate: onText(func(s string) error { _, err := ParseRate(s); return err })},
+	{Name: formatAmount, Validate: onText(func(s string) error { _, err := ParseAmount(s); return err })},
+	{Name: formatDecimal, Validate: onNumber(func(s string) error { _, err := ParseDecimal(s); return err })},
+	{Name: formatCount, Validate: onNumber(func(s string) error {
+		if _, err := strconv.ParseInt(s, 10, 64); err != nil {
+			return fmt.Errorf("%s is not a whole number in plain digits", s)
+		}
+		return nil
+	})},
+}
+
+func onText(check func(string) error) func(any) error {
+	return func(v any) error {
+		if s, ok := v.(string); ok {
+			return check(s)
+		}
+		return nil // the type is another keyword's business
+	}
+}
+
+func onNumber(check func(string) error) func(any) error {
+	return func(v any) error {
+		if n, ok := v.(json.Number); ok {
+			return check(n.String())
+		}
+		return nil
+	}
+}
+
+// check holds the tree against the kind's schema, reports what is wrong, and takes it out of the tree.
+func (d *Document) check() {
+	c := checkers()[d.Kind]
+	err := c.compiled.Validate(d.Tree)
+	var ve *jsonschema.ValidationError
+	if !errors.As(err, &ve) {
+		return
+	}
+	s := shapeReport{doc: d, plain: c.plain, seen: map[string]bool{}}
+	for _, p := range d.Problems {
+		if p.Severity == SeverityError {
+			s.seen[p.Path] = true
+		}
+	}
+	s.add(ve)
+	sort.SliceStable(s.bad, func(i, j int) bool { return len(s.bad[i]) > len(s.bad[j]) })
+	for _, location := range s.bad {
+		prune(d.Tree, location)
+	}
+}
+
+// shapeReport turns the errors of the schema library into problems.
+type shapeReport struct {
+	doc   *Document
+	plain any
+	seen  map[string]bool // paths that were reported: one mistake, one problem
+	bad   [][]string
+}
+
+// add reports the leaves of an error. Of a choice between forms the one that the value's type fits is explained.
+func (s *shapeReport) add(e *jsonschema.ValidationError) {
+	if _, choice := e.ErrorKind.(*kind.OneOf); choice {
+		if fit := fitting(e); fit != nil {
+			s.add(fit)
+			return
+		}
+		s.problem(e, e.InstanceLocation, RuleShape, s.expected(e))
+		return
+	}
+	if len(e.Causes) == 0 {
+		s.leaf(e)
+		return
+	}
+	causes := append([]*jsonschema.ValidationError(nil), e.Causes...)
+	sort.SliceStable(causes, func(i, j int) bool { return isFormat(causes[i]) && !isFormat(causes[j]) })
+	for _, cause := range causes {
+		s.add(cause)
+	}
+}
+
+func isFormat(e *jsonschema.ValidationError) bool {
+	_, ok := e.ErrorKind.(*kind.Format)
+	return ok
+}
+
+// fitting is the only form whose type is that of the value, or nil.
+func fitting(e *jsonschema.ValidationError) *jsonschema.ValidationError {
+	var fit *jsonschema.ValidationError
+	for _, form := range e.Causes {
+		if wrongType(form, len(e.InstanceLocation)) {
+			continue
+		}
+		if fit != nil {
+			return nil
+		}
+		fit = form
+	}
+	return fit
+}
+
+func wrongType(e *jsonschema.ValidationError, depth int) bool {
+	if _, ok := e.ErrorKind.(*kind.Type); ok && len(e.InstanceLocation) == depth {
+		return true
+	}
+	for _, cause := range e.Causes {
+		if wrongType(cause, depth) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *shapeReport) leaf(e *jsonschema.ValidationError) {
+	switch k := e.ErrorKind.(type) {
+	case *kind.AdditionalProperties:
+		known := s.properties(e)
+		for _, name := range k.Properties {
+			location := append(append([]string(nil), e.InstanceLocation...), name)
+			s.problemAtKey(location, fmt.Sprintf("unknown field %q%s", name, unknownHint(name, known)))
+		}
+	case *kind.Required:
+		for _, name := range k.Missing {
+			s.missing(e.InstanceLocation, name)
+		}
+	default:
+		s.problem(e, e.InstanceLocation, ruleOf(e), s.expected(e))
+	}
+}
+
+func unknownHint(name string, known []string) string {
+	if hint := DidYouMean(name, known); hint != "" {
+		return hint
+	}
+	if len(known) == 0 || len(known) > 14 {
+		return ""
+	}
+	return ", want one of " + strings.Join(known, ", ")
+}
+
+func ruleOf(e *jsonschema.ValidationError) string {
+	if f, ok := e.ErrorKind.(*kind.Format); ok && strings.HasPrefix(f.Want, "tapyr-") && f.Want != formatCount {
+		return RuleUnit
+	}
+	return RuleShape
+}
+
+func (s *shapeReport) missing(location []string, name string) {
+	at := pathOf(location)
+	where := "the document"
+	if at != "" {
+		where = at
+	}
+	p := s.doc.Problem(SeverityError, RuleMissingField, joinPath(at, name), fmt.Sprintf("missing field %q in %s", name, where))
+	p.Position = s.doc.KeyPosition(at)
+	s.doc.Problems = append(s.doc.Problems, p)
+}
+
+func (s *shapeReport) problemAtKey(location []string, message string) {
+	at := pathOf(location)
+	p := s.doc.Problem(SeverityError, RuleUnknownField, at, message)
+	p.Position = s.doc.KeyPosition(at)
+	s.doc.Problems = append(s.doc.Problems, p)
+	s.bad = append(s.bad, location)
+}
+
+// problem reports the value at a location, once.
+func (s *shapeReport) problem(e *jsonschema.ValidationError, location []string, rule, want string) {
+	at := pathOf(location)
+	if s.seen[at] {
+		return
+	}
+	s.seen[at] = true
+	s.bad = append(s.bad, location)
+	value := valueAt(s.doc.Tree, location)
+	name := at
+	if i := strings.LastIndexByte(at, '.'); i >= 0 {
+		name = at[i+1:]
+	}
+	var message string
+	switch {
+	case concealed(at):
+		message = fmt.Sprintf("%s must not hold a value itself; say where it is found: env: NAME or file: PATH", name)
+	case rule == RuleUnit:
+		message = fmt.Sprintf("%s: %s", name, e.ErrorKind.(*kind.Format).Err)
+	case value == nil:
+		message = fmt.Sprintf("%s is empty, want %s", name, want)
+	default:
+		message = fmt.Sprintf("%s is %s, want %s", name, quoted(value), want)
+	}
+	s.doc.Problems = append(s.doc.Problems, s.doc.Problem(SeverityError, rule, at, message))
+}
+
+// expected says what a schema wants of a value.
+func (s *shapeReport) expected(e *jsonschema.ValidationError) string {
+	if title := s.title(e); title != "" {
+		return title
+	}
+	switch k := e.ErrorKind.(type) {
+	case *kind.Type:
+		return typeNames(k.Want) + quoteHint(k)
+	case *kind.Enum:
+		var names []string
+		for _, w := range k.Want {
+			names = append(names, fmt.Sprint(w))
+		}
+		got, _ := k.Got.(string)
+		if len(names) == 1 {
+			return names[0] + DidYouMean(got, names)
+		}
+		return "one of " + strings.Join(names, ", ") + DidYouMean(got, names)
+	case *kind.Minimum:
+		return "at least " + ratText(k.Want)
+	case *kind.Maximum:
+		return "at most " + ratText(k.Want)
+	case *kind.ExclusiveMinimum:
+		return "more than " + ratText(k.Want)
+	case *kind.ExclusiveMaximum:
+		return "less than " + ratText(k.Want)
+	case *kind.MinItems:
+		return fmt.Sprintf("at least %d in the list", k.Want)
+	case *kind.MinProperties:
+		return fmt.Sprintf("at least %d entry", k.Want)
+	case *kind.MinLength:
+		return "a text that is not empty"
+	case *kind.MaxLength:
+		return fmt.Sprintf("at most %d characters", k.Want)
+	case *kind.Pattern:
+		if words, ok := patternNames[k.Want]; ok {
+			return words
+		}
+		return "a text of the form " + k.Want
+	case *kind.Format:
+		return formatNames[k.Want]
+	}
+	return strings.TrimSpace(e.ErrorKind.LocalizedString(printer))
+}
+
+var formatNames = map[string]string{
+	"uri":         "an absolute URL such as https://api.example.com/v1",
+	"date-time":   "an instant such as 2026-11-30T00:00:00Z",
+	formatCount:   "a whole number in plain digits",
+	formatDecimal: "a decimal number of at most 30 digits",
+}
+
+// patternNames say in words what the patterns in the fields' tags want.
+var patternNames = map[string]string{
+	`^(instance|provider|account|target|credential|endpoint|method|var:[A-Za-z_][A-Za-z0-9_]*)$`: "one of instance, provider, account, target, credential, endpoint, method or var:NAME",
+	`^[A-Z]+$`:                        "an HTTP method in capitals, such as GET",
+	`^/`:                              "a path that begins with /",
+	`^([01][0-9]|2[0-3]):[0-5][0-9]$`: "a time of day from 00:00 to 23:59",
+	`^[A-Za-z_][A-Za-z0-9_]*$`:        "a variable's name: letters, digits and _, no digit first",
+	`^[0-9]{4}-[0-9]{2}-[0-9]{2}$`:    "a day such as 2026-11-30",
+	`^[^/]+/[^/]+$`:                   "PROVIDER/LIMIT, such as meraki/daily",
+	`^[a-zA-Z_:][a-zA-Z0-9_:]*$`:      "a metric's name: letters, digits, _ and :, no digit first",
+	namePattern:                       "a name: lower-case letters, digits and hyphens, a letter or digit first and last",
+	`^[A-Za-z0-9]([-._A-Za-z0-9]*[A-Za-z0-9])?$`: "a name: letters, digits, hyphens, dots and _, a letter or digit first and last",
+}
+
+func typeNames(want []string) string {
+	names := map[string]string{
+		"object": "a mapping", "array": "a list", "string": "a text", "integer": "a whole number", "number": "a number", "boolean": "true or false", "null": "nothing",
+	}
+	var out []string
+	for _, w := range want {
+		out = append(out, names[w])
+	}
+	return strings.Join(out, " or ")
+}
+
+// quoteHint helps with a number or a truth value where a text is due.
+func quoteHint(k *kind.Type) string {
+	if len(k.Want) == 1 && k.Want[0] == "string" && (k.Got == "number" || k.Got == "integer" || k.Got == "boolean") {
+		return "; write it in quotes"
+	}
+	return ""
+}
+
+func ratText(r *big.Rat) string {
+	if r.IsInt() {
+		return r.Num().String()
+	}
+	f, _ := r.Float64()
+	return strconv.FormatFloat(f, 'g', -1, 64)
+}

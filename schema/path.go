@@ -1,0 +1,120 @@
+package schema
+
+import (
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// Position is where the value at path stands, such as spec.limits[2].name; the nearest ancestor that the document has, where
+// there is no such value. For a mapping's value it is the place of its key where the value is a mapping or a list, else of the
+// value itself.
+func (d *Document) Position(path string) Position {
+	if d.node == nil {
+		return Position{File: d.File, Line: 1, Column: 1}
+	}
+	return nodePosition(d.File, locate(d.node, splitPath(path), false))
+}
+
+// KeyPosition is where the key of the value at path stands.
+func (d *Document) KeyPosition(path string) Position {
+	if d.node == nil {
+		return Position{File: d.File, Line: 1, Column: 1}
+	}
+	return nodePosition(d.File, locate(d.node, splitPath(path), true))
+}
+
+// locate walks from a node along the keys and indexes. wantKey prefers the last mapping key to its value.
+func locate(n *yaml.Node, elements []string, wantKey bool) *yaml.Node {
+	best := n
+	for _, e := range elements {
+		for n.Kind == yaml.AliasNode {
+			n = n.Alias
+		}
+		var key, next *yaml.Node
+		switch n.Kind {
+		case yaml.MappingNode:
+			key, next = field(n, e, 0)
+		case yaml.SequenceNode:
+			if i, err := strconv.Atoi(e); err == nil && i >= 0 && i < len(n.Content) {
+				next = n.Content[i]
+			}
+		}
+		if next == nil {
+			return best
+		}
+		n, best = next, next
+		if key != nil && (wantKey || next.Kind != yaml.ScalarNode) {
+			best = key
+		}
+	}
+	return best
+}
+
+// field finds a key in a mapping, then in what is merged into it.
+func field(n *yaml.Node, name string, depth int) (key, value *yaml.Node) {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == name {
+			return n.Content[i], n.Content[i+1]
+		}
+	}
+	for i := 0; i+1 < len(n.Content) && depth < maxDepth; i += 2 {
+		if n.Content[i].ShortTag() != "!!merge" {
+			continue
+		}
+		for _, m := range mergedMappings(n.Content[i+1]) {
+			if key, value := field(m, name, depth+1); value != nil {
+				return key, value
+			}
+		}
+	}
+	return nil, nil
+}
+
+func mergedMappings(n *yaml.Node) []*yaml.Node {
+	for n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	if n.Kind == yaml.MappingNode {
+		return []*yaml.Node{n}
+	}
+	var out []*yaml.Node
+	for _, item := range n.Content {
+		if item.Kind == yaml.AliasNode {
+			item = item.Alias
+		}
+		if item.Kind == yaml.MappingNode {
+			out = append(out, item)
+		}
+	}
+	return out
+}
+
+// splitPath takes a path apart: spec.limits[2]["a b"] is spec, limits, 2, a b.
+func splitPath(path string) []string {
+	var out []string
+	for path != "" {
+		switch path[0] {
+		case '.':
+			path = path[1:]
+		case '[':
+			var element string
+			if quotedKey, err := strconv.QuotedPrefix(path[1:]); err == nil {
+				element, _ = strconv.Unquote(quotedKey)
+				path = strings.TrimPrefix(path[1+len(quotedKey):], "]")
+			} else {
+				element, path, _ = strings.Cut(path[1:], "]")
+			}
+			out = append(out, element)
+		default:
+			end := strings.IndexAny(path, ".[")
+			if end < 0 {
+				end = len(path)
+			}
+			out = append(out, path[:end])
+			path = path[end:]
+		}
+	}
+	return out
+}

@@ -1,0 +1,88 @@
+package schema
+
+// SpendPolicySpec budgets paid calls: what an account may spend, which capabilities may spend how much of it, and by which
+// routes.
+type SpendPolicySpec struct {
+	// Version names this content for ever once it is published.
+	Version string `json:"version" jsonschema:"required,minLength=1,maxLength=63,example=quota-3"`
+	// Unit is what amounts are counted in; any name.
+	Unit string `json:"unit" jsonschema:"required,minLength=1,maxLength=63,example=EUR"`
+	// Account is the budget that all capabilities share.
+	Account SpendAccount `json:"account" jsonschema:"required"`
+	// Routes are the ways to serve an event, by name.
+	Routes map[string]SpendRoute `json:"routes" jsonschema:"required"`
+	// Capabilities are what events ask for, by name.
+	Capabilities map[string]Capability `json:"capabilities" jsonschema:"required"`
+	// Reconcile compares settled amounts at a fixed cadence.
+	Reconcile *Reconcile `json:"reconcile,omitempty"`
+}
+
+// SpendAccount is the budget that all capabilities share.
+type SpendAccount struct {
+	// Limit is the most that may be reserved and spent in a window.
+	Limit Amount `json:"limit" jsonschema:"required"`
+	// Bands are parts of the limit that are reported once each when they are crossed.
+	Bands []Decimal `json:"bands,omitempty" jsonschema:"exclusiveMinimum=0,maximum=1"`
+	// Window is the span that the limit holds for. Without one it holds for ever.
+	Window *Window `json:"window,omitempty"`
+}
+
+// SpendRoute is a way to serve an event.
+type SpendRoute struct {
+	// Cost is what one logical event costs, retries included.
+	Cost Amount `json:"cost" jsonschema:"required"`
+	// Class groups routes in reports.
+	Class string `json:"class,omitempty" jsonschema:"example=gold"`
+	// Provider ties the route to a provider's limits.
+	Provider string `json:"provider,omitempty"`
+	// Account is the account that events are delivered through.
+	Account string `json:"account,omitempty"`
+	// Request is what is sent; {event_id} and the event's variables stand in it.
+	Request *Request `json:"request,omitempty"`
+	// Actual is a CEL expression over response and headers that gives the amount really spent.
+	Actual string `json:"actual,omitempty"`
+}
+
+// Capability is something that events ask for.
+type Capability struct {
+	// Limit is the most that this capability may reserve and spend in a window.
+	Limit Amount `json:"limit" jsonschema:"required"`
+	// Protected is the part of the account's limit that only this capability may use.
+	Protected *Amount `json:"protected,omitempty"`
+	// Routes are tried in this order; the first that fits wins.
+	Routes []string `json:"routes" jsonschema:"required,minItems=1"`
+	// Fallback is what happens to an event that no route fits.
+	Fallback string `json:"fallback" jsonschema:"required,enum=defer,enum=minimal,enum=reject"`
+	// Deadline is how long a deferred event may wait.
+	Deadline *Duration `json:"deadline,omitempty"`
+	// OnDeadline is what happens to a deferred event at its deadline.
+	OnDeadline string `json:"onDeadline,omitempty" jsonschema:"enum=minimal,enum=reject,default=reject"`
+	// OnUnavailable says whether an event whose route is down waits for it or takes the next.
+	OnUnavailable string `json:"onUnavailable,omitempty" jsonschema:"enum=wait,enum=next,default=wait"`
+	// Essential marks capabilities whose oldest deferred event is watched.
+	Essential bool `json:"essential,omitempty"`
+	// Retain is how long what is known of an event is kept.
+	Retain *Retain `json:"retain,omitempty"`
+}
+
+// Retain is how long parts of an event are kept.
+type Retain struct {
+	// Reference is how long the payload's reference is kept.
+	Reference *Duration `json:"reference,omitempty"`
+	// Decision is how long the decision is kept.
+	Decision *Duration `json:"decision,omitempty"`
+	// Response is how long the response is kept.
+	Response *Duration `json:"response,omitempty"`
+}
+
+// Reconcile compares reservations with settled amounts from files.
+type Reconcile struct {
+	// Every is the cadence.
+	Every *Duration `json:"every,omitempty" jsonschema:"example=1d"`
+	// Folder is watched for files of settled amounts.
+	Folder string `json:"folder,omitempty"`
+	// Map maps the fields event_id, amount and settled_at to columns of those files.
+	Map map[string]string `json:"map,omitempty"`
+	// Stale is the age at which an unsettled reservation is listed.
+	Stale *Duration `json:"stale,omitempty" jsonschema:"default=48h"`
+}

@@ -1,0 +1,234 @@
+package schema
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// walker turns YAML nodes into plain values and reports what a reader of another YAML version would see differently.
+type walker struct {
+	doc        *Document
+	visited    int // values so far, those of expanded aliases included
+	depth      int
+	overflowed bool // too much was found: the document is given up
+	open       []*yaml.Node
+}
+
+// step is a path's last element; the path is the chain to the top.
+type step struct {
+	up    *step
+	key   string
+	index int // of a list's element, when key is empty
+}
+
+func (s *step) String() string {
+	if s == nil {
+		return ""
+	}
+	if s.key == "" {
+		return s.up.String() + "[" + strconv.Itoa(s.index) + "]"
+	}
+	return joinPath(s.up.String(), s.key)
+}
+
+// joinPath adds a key to a path; a key that is not a plain word stands in brackets and quotes.
+func joinPath(path, key string) string {
+	if plainKey.MatchString(key) {
+		if path == "" {
+			return key
+		}
+		return path + "." + key
+	}
+	return path + "[" + strconv.Quote(key) + "]"
+}
+
+var plainKey = regexp.MustCompile(`^[A-Za-z_][-A-Za-z0-9_]*$`)
+
+func (w *walker) fail(n *yaml.Node, rule string, at *step, message string) {
+	w.doc.report(n, rule, at.String(), message)
+}
+
+// value is the plain value of a node; nil after a report, too.
+func (w *walker) value(n *yaml.Node, at *step) any {
+	w.visited++
+	if w.overflowed {
+		return nil
+	}
+	if w.visited > maxValues {
+		w.overflowed = true
+		w.fail(n, RuleTooLarge, at, fmt.Sprintf("the document holds more than %d values, those that aliases repeat included", maxValues))
+		return nil
+	}
+	if w.depth >= maxDepth {
+		w.overflowed = true
+		w.fail(n, RuleTooLarge, at, fmt.Sprintf("values are nested more than %d deep", maxDepth))
+		return nil
+	}
+	w.depth++
+	defer func() { w.depth-- }()
+	switch n.Kind {
+	case yaml.AliasNode:
+		return w.alias(n, at)
+	case yaml.MappingNode:
+		return w.mapping(n, at)
+	case yaml.SequenceNode:
+		list := make([]any, len(n.Content))
+		for i, item := range n.Content {
+			list[i] = w.value(item, &step{up: at, index: i})
+		}
+		return list
+	case yaml.ScalarNode:
+		return w.scalar(n, at)
+	}
+	return nil
+}
+
+func (w *walker) alias(n *yaml.Node, at *step) any {
+	for _, open := range w.open {
+		if open == n.Alias {
+			w.fail(n, RuleSyntax, at, fmt.Sprintf("alias *%s stands within its own anchor", n.Value))
+			return nil
+		}
+	}
+	w.open = append(w.open, n.Alias)
+	v := w.value(n.Alias, at)
+	w.open = w.open[:len(w.open)-1]
+	return v
+}
+
+func (w *walker) mapping(n *yaml.Node, at *step) any {
+	own := make(map[string]any, len(n.Content)/2)
+	lines := make(map[string]int, len(n.Content)/2)
+	var merges []*yaml.Node
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, val := n.Content[i], n.Content[i+1]
+		if key.Kind == yaml.ScalarNode && key.ShortTag() == "!!merge" {
+			merges = append(merges, val)
+			continue
+		}
+		name, ok := w.key(key, at)
+		if !ok {
+			continue
+		}
+		here := &step{up: at, key: name}
+		if line, twice := lines[name]; twice {
+			w.fail(key, RuleDuplicateKey, here, fmt.Sprintf("key %q stands twice, first in line %d; remove one of them", name, line))
+			continue
+		}
+		lines[name] = key.Line
+		own[name] = w.value(val, here)
+	}
+	for _, m := range merges {
+		w.merge(own, m, at)
+	}
+	return own
+}
+
+// merge adds the keys of a merge key's mapping, or list of mappings, that are not there yet: a mapping's own keys win, then the
+// earlier of a list.
+func (w *walker) merge(own map[string]any, n *yaml.Node, at *step) {
+	var from any
+	if n.Kind == yaml.SequenceNode {
+		for _, item := range n.Content {
+			w.merge(own, item, at)
+		}
+		return
+	}
+	from = w.value(n, at)
+	fields, ok := from.(map[string]any)
+	if !ok {
+		w.fail(n, RuleShape, at, "a merge key << takes a mapping, or a list of mappings")
+		return
+	}
+	for k, v := range fields {
+		if _, there := own[k]; !there {
+			own[k] = v
+		}
+	}
+}
+
+// key is the text of a mapping's key.
+func (w *walker) key(n *yaml.Node, at *step) (string, bool) {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	if n.Kind != yaml.ScalarNode {
+		w.fail(n, RuleShape, at, "a key must be a text")
+		return "", false
+	}
+	if plain(n) && ambiguousBool.MatchString(n.Value) {
+		w.warn(n, &step{up: at, key: n.Value}, fmt.Sprintf("key %s is read as a text, but is true or false to YAML 1.1 readers; write it in quotes", n.Value))
+	}
+	return n.Value, true
+}
+
+// plain tells whether a scalar was written without quotes.
+func plain(n *yaml.Node) bool {
+	return n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) == 0
+}
+
+var (
+	ambiguousBool = regexp.MustCompile(`^(?i:y|n|yes|no|on|off)$`)
+	sexagesimal   = regexp.MustCompile(`^[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?$`)
+	leadingZero   = regexp.MustCompile(`^[-+]?0[0-9_]+$`)
+	jsonNumber    = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]{1,2})?$`)
+)
+
+func (w *walker) warn(n *yaml.Node, at *step, message string) {
+	path := at.String()
+	w.doc.Problems = append(w.doc.Problems, Problem{
+		Position: nodePosition(w.doc.File, n), Severity: SeverityWarning, Rule: RuleAmbiguous, Message: message, Path: path, Concealed: concealed(path),
+	})
+}
+
+func (w *walker) scalar(n *yaml.Node, at *step) any {
+	text := n.Value
+	switch tag := n.ShortTag(); tag {
+	case "!!null":
+		return nil
+	case "!!bool":
+		return strings.EqualFold(text, "true")
+	case "!!int", "!!float":
+		return w.number(n, at)
+	case "!!str", "!!timestamp", "!!merge":
+		switch {
+		case !plain(n):
+		case sexagesimal.MatchString(text):
+			w.warn(n, at, fmt.Sprintf("%s is read as a time of day, but is a number to YAML 1.1 readers; write \"%s\" in quotes", text, text))
+		case ambiguousBool.MatchString(text):
+			w.warn(n, at, fmt.Sprintf("%s is read as a text, but is true or false to YAML 1.1 readers; write it in quotes", text))
+		}
+		return text
+	default:
+		w.fail(n, RuleShape, at, fmt.Sprintf("tag %s is not supported; write a plain text, number, true or false", tag))
+		return nil
+	}
+}
+
+// number keeps the digits as they were written, so that 0.29 stays 0.29.
+func (w *walker) number(n *yaml.Node, at *step) any {
+	text := n.Value
+	switch {
+	case leadingZero.MatchString(text):
+		w.fail(n, RuleAmbiguous, at, fmt.Sprintf("%s begins with a zero: some YAML readers take it for an octal number; write %s, or quotes if it is a name", text, strings.TrimLeft(strings.TrimLeft(text, "+-"), "0_")))
+	case len(text) > 40 || !jsonNumber.MatchString(text):
+		w.fail(n, RuleShape, at, fmt.Sprintf("number %s is not in plain decimal digits, such as 15, 0.5 or 1e6", clip(text)))
+	default:
+		return json.Number(text)
+	}
+	return nil
+}
+
+// clip shortens a value for a message.
+func clip(s string) string {
+	const most = 60
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "..."
+}
