@@ -39,7 +39,7 @@ type Limit struct {
 	// Costs are other costs for some requests; the first that matches wins over cost (rate, quota).
 	Costs []CostRule `json:"costs,omitempty"`
 	// CostFrom finds the actual cost in the response; the reservation is corrected when it arrives (rate, quota).
-	CostFrom *Header `json:"costFrom,omitempty"`
+	CostFrom *CostFrom `json:"costFrom,omitempty"`
 	// Counts restricts what is counted to responses with these statuses, as a limit on invalid requests does (quota).
 	Counts *Counts `json:"counts,omitempty"`
 	// Penalty is how long this limit's scope is left alone after a refusal that does not say so itself.
@@ -62,9 +62,18 @@ type Scope struct {
 	By []string `json:"by,omitempty" jsonschema:"pattern=^(instance|provider|account|target|credential|endpoint|method|var:[A-Za-z_][A-Za-z0-9_]*)$,example=account,example=var:organizationId"`
 }
 
-// Filter selects requests. Every field that is given must match.
+// Filter selects the requests that a limit applies to. Every field that is given must match.
 type Filter struct {
-	// Endpoints are globs on the templated path, segment by segment: * is exactly one segment or a part of one, ** zero or more.
+	Selector
+
+	// Except excludes requests that match it, with the same fields.
+	Except *Selector `json:"except,omitempty"`
+}
+
+// Selector selects requests. Every field that is given must match.
+type Selector struct {
+	// Endpoints are globs on the templated path, segment by segment: * is exactly one segment, ** zero or more, and {name} any
+	// variable segment.
 	Endpoints []string `json:"endpoints,omitempty" jsonschema:"example=/organizations/**"`
 	// Methods are HTTP methods.
 	Methods []string `json:"methods,omitempty" jsonschema:"pattern=^[A-Z]+$,example=GET"`
@@ -72,34 +81,26 @@ type Filter struct {
 	Query map[string]string `json:"query,omitempty"`
 	// RequestsWithVar is a variable that the request must have.
 	RequestsWithVar string `json:"requestsWithVar,omitempty" jsonschema:"pattern=^[A-Za-z_][A-Za-z0-9_]*$"`
-	// AuthRequests says whether token and login requests count.
+	// AuthRequests says whether token and login requests are selected beside the others (include), alone (only), or not.
 	AuthRequests string `json:"authRequests,omitempty" jsonschema:"enum=include,enum=only,enum=exclude,default=include"`
-	// Except excludes requests that match it, with the same fields.
-	Except *Except `json:"except,omitempty"`
-}
-
-// Except excludes requests from a filter. Every field that is given must match for a request to be excluded.
-type Except struct {
-	// Endpoints are globs on the templated path.
-	Endpoints []string `json:"endpoints,omitempty"`
-	// Methods are HTTP methods.
-	Methods []string `json:"methods,omitempty" jsonschema:"pattern=^[A-Z]+$"`
-	// Query are query parameters with the value they must have; "*" stands for any value.
-	Query map[string]string `json:"query,omitempty"`
-	// RequestsWithVar is a variable that the request must have.
-	RequestsWithVar string `json:"requestsWithVar,omitempty" jsonschema:"pattern=^[A-Za-z_][A-Za-z0-9_]*$"`
 }
 
 // CostRule gives some requests a cost of their own.
 type CostRule struct {
-	// Endpoints are globs on the templated path.
-	Endpoints []string `json:"endpoints,omitempty" jsonschema:"example=/search/**"`
-	// Methods are HTTP methods.
-	Methods []string `json:"methods,omitempty" jsonschema:"pattern=^[A-Z]+$"`
-	// Query are query parameters with the value they must have; "*" stands for any value.
-	Query map[string]string `json:"query,omitempty"`
+	Selector
+
 	// Cost is the number of units. At 0 the limit does not apply.
 	Cost int64 `json:"cost" jsonschema:"required,minimum=0,maximum=1000000000000"`
+}
+
+// CostFrom says where a response tells the units that its request really took.
+type CostFrom struct {
+	// Header is the header's name, in any case.
+	Header string `json:"header" jsonschema:"required,minLength=1,example=x-ms-resource-unit"`
+	// Index picks one of several values that are separated by commas, from 0.
+	Index *int `json:"index,omitempty" jsonschema:"minimum=0,maximum=1000"`
+	// Pattern is a regular expression (RE2) with one group that captures the value.
+	Pattern string `json:"pattern,omitempty"`
 }
 
 // Counts restricts what a quota counts.

@@ -73,7 +73,7 @@ type Errors struct {
 type RateLimited struct {
 	// Status lists the statuses that mean it. The default is 429.
 	Status []int `json:"status,omitempty" jsonschema:"minimum=100,maximum=599"`
-	// Match is a CEL expression over status, headers (lower-case names) and body that means it too, beside the statuses.
+	// Match is a CEL expression over status, headers (lower-case names) and body (a text) that means it too, beside the statuses.
 	Match string `json:"match,omitempty" jsonschema:"example=status == 403 && headers['x-ratelimit-remaining'] == '0'"`
 	// DefaultPenalty holds where neither Retry-After nor the limit says how long to wait.
 	DefaultPenalty *Duration `json:"defaultPenalty,omitempty" jsonschema:"default=2s"`
