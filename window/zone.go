@@ -99,8 +99,8 @@ func endOfOffset(t time.Time, loc *time.Location) time.Time {
 	default:
 		// Beyond the zone's table ZoneBounds takes each year to have 365 days,
 		// and on 31 December of a leap year names an end that is already past
-		// (Go 1.26, time.tzset). The offset holds for the rest of that day.
-		return t.Add(time.Hour)
+		// (Go 1.26, time.tzset). The offset holds for the rest of that day, UTC.
+		return t.Truncate(24 * time.Hour).Add(24 * time.Hour)
 	}
 }
 
