@@ -84,6 +84,8 @@ type Job struct {
 	Deadline time.Duration
 	// FromTemplate tells which of the spec's fields stand in the template, not in the job's document, by name.
 	FromTemplate map[string]bool
+	// InCycle tells that following forEach leads back to the job, an error; it then has no parent.
+	InCycle bool
 }
 
 // Policy is a spend policy.

@@ -145,9 +145,31 @@ func (c *Config) linkJobs() {
 	for _, j := range c.Jobs {
 		if parent := j.findParent(jobs); parent != nil {
 			j.Parent = parent
-			parent.Children = append(parent.Children, j)
 		}
 	}
+	for _, j := range c.Jobs {
+		j.InCycle = j.parentCycle()
+	}
+	for _, j := range c.Jobs {
+		if j.InCycle {
+			j.Parent = nil // the rule "for-each-cycle" reports it; nobody else must walk in circles
+		}
+		if j.Parent != nil {
+			j.Parent.Children = append(j.Parent.Children, j)
+		}
+	}
+}
+
+// parentCycle tells whether following forEach from the job leads back to it.
+func (j *Job) parentCycle() bool {
+	seen := map[*Job]bool{}
+	for up := j.Parent; up != nil && !seen[up]; up = up.Parent {
+		if up == j {
+			return true
+		}
+		seen[up] = true
+	}
+	return false
 }
 
 // template of the provider that the job names, or nil.
