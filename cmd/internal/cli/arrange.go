@@ -100,11 +100,7 @@ func (l *line) takeOperand(word string) error {
 	}
 	sub := c.find(word)
 	if sub == nil {
-		var candidates []string
-		for _, shown := range c.visible() {
-			candidates = append(candidates, shown.Name)
-		}
-		return usageErrorf(c, nearest(word, candidates), "unknown command %q", word)
+		return usageErrorf(c, nearest(word, c.visibleNames()), "unknown command %q", word)
 	}
 	l.path = append(l.path, sub)
 	return nil
@@ -179,7 +175,7 @@ func (l *line) place(flag flagWord) error {
 func (l *line) check() error {
 	c := l.command()
 	if len(c.Subcommands) > 0 {
-		return usageErrorf(c, "", "%q needs one of its commands: %s", c.fullName(), names(c.visible()))
+		return usageErrorf(c, "", "%q needs one of its commands: %s", c.fullName(), join(c.visibleNames(), "and"))
 	}
 	switch {
 	case len(l.args) < c.ArgsMin:

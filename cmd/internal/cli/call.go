@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -63,6 +64,21 @@ func (c *Call) Note(format string, args ...any) {
 	if !c.Quiet() {
 		fmt.Fprintf(c.Env.Stderr, format+"\n", args...)
 	}
+}
+
+// Stdin returns standard input for a PATH or FILE of "-". A read ends with the
+// context's error when the command is interrupted: a person who forgot to pipe
+// something in gets out with one Ctrl-C.
+func (c *Call) Stdin() io.Reader {
+	reader, writer := io.Pipe()
+	// A read from a terminal cannot be called back. Its goroutine ends with the
+	// input or with the process, which an interrupt is about to end.
+	go func() {
+		_, err := io.Copy(writer, c.Env.Stdin)
+		writer.CloseWithError(err)
+	}()
+	context.AfterFunc(c, func() { writer.CloseWithError(c.Err()) })
+	return reader
 }
 
 // Usagef returns a usage error of this command: wrong arguments that only the

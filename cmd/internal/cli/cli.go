@@ -55,7 +55,11 @@ func Main() int {
 // Run executes one command line, words being os.Args without the program's
 // name, and returns the exit status. Cancelling ctx interrupts the command.
 func Run(ctx context.Context, env *Env, words []string) int {
-	root := newRootCommand()
+	return runTree(ctx, env, newRootCommand(), words)
+}
+
+// runTree is Run over any tree of commands.
+func runTree(ctx context.Context, env *Env, root *Command, words []string) int {
 	if len(words) > 0 && words[0] == completeWord {
 		return complete(env, root, words[1:])
 	}

@@ -123,6 +123,15 @@ func (c *Command) visible() []*Command {
 	return shown
 }
 
+// visibleNames returns the names of the subcommands that lists show.
+func (c *Command) visibleNames() []string {
+	var list []string
+	for _, sub := range c.visible() {
+		list = append(list, sub.Name)
+	}
+	return list
+}
+
 // walk calls visit for c and every command below it, parents first.
 func (c *Command) walk(visit func(*Command)) {
 	visit(c)
@@ -180,15 +189,6 @@ func Examples() map[string][]Example {
 	all := map[string][]Example{}
 	newRootCommand().walk(func(c *Command) { all[c.fullName()] = c.Examples })
 	return all
-}
-
-// names joins the names of commands for a message: "a, b and c".
-func names(commands []*Command) string {
-	var list []string
-	for _, c := range commands {
-		list = append(list, c.Name)
-	}
-	return join(list, "and")
 }
 
 // join writes a list for a sentence: "a, b or c".

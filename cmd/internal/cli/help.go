@@ -22,22 +22,28 @@ func newHelpCommand() *Command {
 			{Comment: "help of one command", Line: "tapyr help version"},
 		},
 		Run: func(call *Call) error {
-			path := []*Command{call.root}
-			for _, word := range call.Args().Slice() {
-				current := path[len(path)-1]
-				next := current.find(word)
-				if next == nil {
-					var known []string
-					for _, sub := range current.visible() {
-						known = append(known, sub.Name)
-					}
-					return usageErrorf(current, nearest(word, known), "%q has no command %q", current.fullName(), word)
-				}
-				path = append(path, next)
+			path, err := call.namedCommand()
+			if err != nil {
+				return err
 			}
 			return writeHelp(call.Out, path)
 		},
 	}
+}
+
+// namedCommand returns the path to the command that the arguments name, the
+// root alone where there are none.
+func (c *Call) namedCommand() ([]*Command, error) {
+	path := []*Command{c.root}
+	for _, word := range c.Args().Slice() {
+		current := path[len(path)-1]
+		next := current.find(word)
+		if next == nil {
+			return nil, usageErrorf(current, nearest(word, current.visibleNames()), "%q has no command %q", current.fullName(), word)
+		}
+		path = append(path, next)
+	}
+	return path, nil
 }
 
 // maxHelpColumns keeps lines of prose readable on a wide terminal.

@@ -23,15 +23,11 @@ func newManCommand() *Command {
 		},
 		Flags: []cli.Flag{outputFlag()},
 		Run: func(call *Call) error {
-			c := call.root
-			for _, word := range call.Args().Slice() {
-				next := c.find(word)
-				if next == nil {
-					return usageErrorf(call.root, "", "%q has no command %q", c.fullName(), word)
-				}
-				c = next
+			path, err := call.namedCommand()
+			if err != nil {
+				return err
 			}
-			page := manualPage(call.root, c)
+			page := manualPage(call.root, path[len(path)-1])
 			return writeString(call.Out, string(md2man.Render([]byte(page))))
 		},
 	}

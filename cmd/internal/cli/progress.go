@@ -34,7 +34,7 @@ func (c *Call) startProgress(label string, total int64) *progress {
 		return p
 	}
 	p.stop, p.stopped = make(chan struct{}), make(chan struct{})
-	go p.show(c.Env, label, total)
+	go p.show(c.Env, label, total, time.Now())
 	return p
 }
 
@@ -52,7 +52,8 @@ func (p *progress) finish() {
 }
 
 // show owns the bar: it waits for the delay, then moves the bar until stopped.
-func (p *progress) show(env *Env, label string, total int64) {
+// The work began at start, before there was a bar, and the estimate needs that.
+func (p *progress) show(env *Env, label string, total int64, start time.Time) {
 	defer close(p.stopped)
 	delay := time.NewTimer(progressDelay)
 	defer delay.Stop()
@@ -66,8 +67,9 @@ func (p *progress) show(env *Env, label string, total int64) {
 		mpb.WithWidth(min(env.StderrColumns, defaultColumns)),
 		mpb.WithRefreshRate(progressEvery),
 		mpb.WithAutoRefresh(),
+		mpb.ForceTTY(), // Env says that it is one
 	)
-	bar := newBar(container, label, total)
+	bar := newBar(container, label, total, start)
 	tick := time.NewTicker(progressEvery)
 	defer tick.Stop()
 	for {
@@ -83,14 +85,14 @@ func (p *progress) show(env *Env, label string, total int64) {
 }
 
 // newBar makes a bar where the total is known, else a spinner with a count.
-func newBar(container *mpb.Progress, label string, total int64) *mpb.Bar {
+func newBar(container *mpb.Progress, label string, total int64, start time.Time) *mpb.Bar {
+	room := decor.WC{W: 6}
 	if total <= 0 {
 		return container.AddSpinner(0,
-			mpb.AppendDecorators(decor.CurrentNoUnit("%d "+label), decor.Elapsed(decor.ET_STYLE_GO, decor.WC{W: 6})))
+			mpb.AppendDecorators(decor.CurrentNoUnit("%d "+label), decor.NewElapsed(decor.ET_STYLE_GO, start, room)))
 	}
-	// A bar that reaches its total would complete and stay; ours ends only when
-	// its owner says so.
-	return container.AddBar(total+1,
+	return container.AddBar(total,
+		mpb.BarRemoveOnComplete(),
 		mpb.PrependDecorators(decor.Name(label, decor.WCSyncSpaceR)),
-		mpb.AppendDecorators(decor.Percentage(), decor.AverageETA(decor.ET_STYLE_GO, decor.WC{W: 6})))
+		mpb.AppendDecorators(decor.Percentage(), decor.NewAverageETA(decor.ET_STYLE_GO, start, nil, room)))
 }

@@ -1,12 +1,16 @@
 package cli
 
-import "github.com/xrash/smetrics"
+import (
+	"strings"
+
+	"github.com/xrash/smetrics"
+)
 
 // nearest returns the candidate most like word, or "" where none is like it:
 // a wild guess helps less than none.
 func nearest(word string, candidates []string) string {
 	// The Jaro-Winkler similarity favours a common beginning, as typing errors
-	// do. Below 0.8 suggestions read as noise: "--zone" is 0.78 to "--quiet".
+	// do. Two words of which most letters differ still get 0.6 to 0.7.
 	const (
 		likeEnough     = 0.8
 		boostThreshold = 0.7
@@ -14,7 +18,8 @@ func nearest(word string, candidates []string) string {
 	)
 	best, bestScore := "", likeEnough
 	for _, candidate := range candidates {
-		score := smetrics.JaroWinkler(word, candidate, boostThreshold, prefixSize)
+		// All flags begin with dashes, so dashes make none more alike.
+		score := smetrics.JaroWinkler(strings.TrimLeft(word, "-"), strings.TrimLeft(candidate, "-"), boostThreshold, prefixSize)
 		if score > bestScore {
 			best, bestScore = candidate, score
 		}
