@@ -30,7 +30,7 @@ func TestScripts(t *testing.T) {
 			}
 			return nil
 		},
-		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"status": statusCommand},
+		Cmds:                map[string]func(ts *testscript.TestScript, neg bool, args []string){"status": statusCommand},
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 	})

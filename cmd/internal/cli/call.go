@@ -13,8 +13,7 @@ import (
 )
 
 // Call is one invocation of a command: its arguments and flags (through the
-// embedded parser context, which is also the context.Context that an interrupt
-// cancels), its streams, and where its result goes.
+// embedded context of the parser), its streams, and where its result goes.
 type Call struct {
 	*cli.Context
 	// Env is the world.
@@ -27,6 +26,10 @@ type Call struct {
 	command *Command
 	root    *Command
 }
+
+// Ctx is the context that an interrupt cancels. A command that works longer
+// than a moment looks at it and returns its error.
+func (c *Call) Ctx() context.Context { return c.Context.Context }
 
 // Now is the present: --at where it is given, else the clock.
 func (c *Call) Now() time.Time {
@@ -77,7 +80,7 @@ func (c *Call) Stdin() io.Reader {
 		_, err := io.Copy(writer, c.Env.Stdin)
 		writer.CloseWithError(err)
 	}()
-	context.AfterFunc(c, func() { writer.CloseWithError(c.Err()) })
+	context.AfterFunc(c.Ctx(), func() { writer.CloseWithError(c.Err()) })
 	return reader
 }
 
