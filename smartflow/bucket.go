@@ -1,0 +1,163 @@
+package smartflow
+
+import (
+	"math"
+	"sync"
+	"time"
+)
+
+// bucket is one rate limit: the token bucket of section 1 of the specification.
+//
+// A reservation takes its token at once, even when there is none, so tokens may
+// be negative. The debt is the queue: every caller computes its own wait from it
+// and sleeps without holding the lock. The size is one cache line, so that two
+// organizations never share one.
+type bucket struct {
+	mu sync.Mutex // guards everything below
+
+	rate     float64 // tokens a second
+	capacity float64 // tokens <= capacity
+	tokens   float64 // as of last; negative while callers are waiting
+	last     int64   // nanoseconds on the limiter's clock; in the future during a pause
+	seq      uint64  // reservations, cancellations and pauses so far
+	pauses   uint64  // pauses so far; pauses <= seq
+	cutAt    int64   // when the rate was last decreased, for the hold
+}
+
+// reservation is what one caller took from a bucket, and what is needed to give
+// it back as if the caller had not come.
+type reservation struct {
+	waitSeconds  float64 // +Inf if the bucket has no rate and will never pay the debt
+	tokensAfter  float64
+	tokensBefore float64
+	lastBefore   int64
+	seq          uint64
+	pauses       uint64
+}
+
+// never is the cutAt of a bucket whose rate was not decreased yet.
+const never = math.MinInt64
+
+// newBucket returns a full bucket that starts to refill now.
+func newBucket(rate, capacity float64, now int64) *bucket {
+	return &bucket{rate: rate, capacity: capacity, tokens: capacity, last: now, cutAt: never}
+}
+
+// reserve takes one token at now and tells how long the caller has to wait for it.
+func (b *bucket) reserve(now int64) reservation {
+	b.mu.Lock()
+	r := reservation{tokensBefore: b.tokens, lastBefore: b.last}
+	b.refill(now)
+	b.tokens--
+	b.seq++
+	r.tokensAfter, r.seq, r.pauses = b.tokens, b.seq, b.pauses
+	if b.tokens < 0 {
+		// last is later than now during a pause, and by a few nanoseconds when
+		// another goroutine read the clock later but locked first.
+		r.waitSeconds = seconds(b.last-now) + -b.tokens/b.rate
+	}
+	b.mu.Unlock()
+	return r
+}
+
+// refill credits the time since last. It requires mu.
+func (b *bucket) refill(now int64) {
+	elapsed := 0.0
+	if now > b.last {
+		elapsed = seconds(now - b.last)
+		b.last = now
+	}
+	// The conversion forbids a fused multiply-add, which would differ in the last
+	// bit from what the reference computes.
+	b.tokens = min(b.capacity, b.tokens+float64(elapsed*b.rate))
+}
+
+// cancel gives a reservation back. If nobody came in between, the bucket is
+// exactly what it was before, its clock included; a changed rate does not matter,
+// because a rate applies to all the time since last.
+func (b *bucket) cancel(r reservation) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.seq == r.seq {
+		b.tokens, b.last = r.tokensBefore, r.lastBefore
+	} else {
+		b.tokens = min(b.capacity, b.tokens+1)
+	}
+	b.seq++
+}
+
+// pause stops the bucket until the given time: the server said so, and with it
+// that there is no credit left. Reservations made meanwhile queue up behind the
+// end of the pause at the bucket's rate, so its end is no stampede.
+func (b *bucket) pause(now, until int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if until <= now {
+		return
+	}
+	b.refill(now)
+	b.tokens = min(b.tokens, 0)
+	b.last = max(b.last, until)
+	b.seq++
+	b.pauses++
+}
+
+// requeue exchanges a reservation that was overtaken by a pause for a new one. It
+// reports whether there was anything to exchange.
+func (b *bucket) requeue(r reservation, now int64) (reservation, bool) {
+	b.mu.Lock()
+	overtaken := b.pauses != r.pauses && b.last > now
+	b.mu.Unlock()
+	if !overtaken {
+		return r, false
+	}
+	b.cancel(r)
+	return b.reserve(now), true
+}
+
+// setRate is the setter of section 1: a rate never falls below floor.
+func (b *bucket) setRate(rate, floor float64) {
+	b.mu.Lock()
+	b.rate = max(floor, rate)
+	b.mu.Unlock()
+}
+
+// decrease applies the multiplicative decrease, unless one was applied less than
+// hold nanoseconds ago.
+func (b *bucket) decrease(a AIMD, now, hold int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.cutAt != never && now-b.cutAt < hold {
+		return
+	}
+	b.rate = a.Down(b.rate)
+	b.cutAt = now
+}
+
+// increase applies the additive increase, up to limit.
+func (b *bucket) increase(a AIMD, limit float64) {
+	b.mu.Lock()
+	b.rate = a.Up(b.rate, limit)
+	b.mu.Unlock()
+}
+
+// look returns rate, tokens and last as they stand, without refilling.
+func (b *bucket) look() (rate, tokens float64, last int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.rate, b.tokens, b.last
+}
+
+// seconds converts nanoseconds. The result is the nearest double, hence exact for
+// the multiples of 1/512 s that conformance vectors use.
+func seconds(nanoseconds int64) float64 { return float64(nanoseconds) / 1e9 }
+
+// duration converts seconds to the nearest nanosecond; what does not fit is the
+// longest duration there is.
+func duration(s float64) time.Duration {
+	ns := math.Round(s * 1e9)
+	if ns >= math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return time.Duration(ns)
+}
