@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// specGen draws calendar and every windows: those that tile time.
+// tilingSpecGen draws calendar and every windows: those that tile time.
 func tilingSpecGen() *rapid.Generator[Spec] {
 	return rapid.OneOf(
 		calendarSpecGen(),

@@ -35,7 +35,8 @@ type Schedule struct {
 }
 
 // Compile checks a spec and makes its schedule. The error joins one *SpecError
-// for each mistake; Spec.Check returns them one by one.
+// for each mistake; Spec.Check returns them one by one. Listing the offsets of
+// a zone with daylight saving takes some 0.3 ms: compile a limit once.
 func Compile(spec Spec) (*Schedule, error) {
 	schedule, problems := compile(spec, loadLocation)
 	if len(problems) > 0 {

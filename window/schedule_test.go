@@ -248,3 +248,17 @@ func BenchmarkCompile(b *testing.B) {
 		mustCompile(b, Spec{Period: Day, Timezone: "America/New_York"})
 	}
 }
+
+// Every month of the range, 1900 and 2100 (no leap years) included.
+func TestMonthTurnsOnItsLastDayAtTheLatest(t *testing.T) {
+	for year := 1700; year < 2250; year++ {
+		for month := time.January; month <= time.December; month++ {
+			last := time.Date(year, month+1, 0, 0, 0, 0, 0, time.UTC).Day()
+			for day := 27; day <= 31; day++ {
+				if got := turnDay(year, month, day); got != min(day, last) {
+					t.Errorf("day %d of %s %d is %d, want %d", day, month, year, got, min(day, last))
+				}
+			}
+		}
+	}
+}
