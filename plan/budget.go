@@ -27,7 +27,7 @@ func (p *problem) setBudgets() {
 	for _, k := range p.keys {
 		switch k.limit.Spec.Kind {
 		case schema.KindRate:
-			k.figures = budget{units: k.limit.Spec.Rate.PerSecond(), horizonSeconds: 1}
+			k.figures = budget{units: p.rate(k.limit), horizonSeconds: 1}
 		case schema.KindQuota:
 			k.figures = p.quotaBudget(k, counters)
 		case schema.KindConcurrency:
@@ -46,6 +46,14 @@ func (p *problem) setBudgets() {
 			m.demand = m.perRun * k.figures.horizonSeconds / m.job.desiredSeconds
 		}
 	}
+}
+
+// rate of a limit in requests a second.
+func (p *problem) rate(limit *validate.Limit) float64 {
+	if r, ok := p.in.Override.Rates[limit.Provider.Name+"/"+limit.Spec.Name]; ok {
+		return r
+	}
+	return limit.Spec.Rate.PerSecond()
 }
 
 // vars are the variables of the account that the key's jobs belong to.

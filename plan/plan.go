@@ -33,6 +33,8 @@ type Override struct {
 	Intervals map[string]time.Duration
 	// Max are maxima by "provider/limit".
 	Max map[string]int64
+	// Rates are rates in requests a second by "provider/limit".
+	Rates map[string]float64
 	// Shares are the parts of quotas that may be used, by account.
 	Shares map[string]float64
 }

@@ -99,23 +99,31 @@ func newProblem(in Input) *problem {
 	return p
 }
 
-// callsPerRun is pages * (1 + o), from the history, else as estimated.
+// callsPerRun is pages * (1 + o).
 func (p *problem) callsPerRun(j *validate.Job) float64 {
-	pages, overhead := 1.0, p.in.Config.Settings.RetryOverhead.Float64()
+	pages, overhead := p.pagesAndOverhead(j)
+	return pages * (1 + overhead)
+}
+
+// pagesAndOverhead are the requests of one run of one instance and the part of them that is sent again: from the history, else
+// as estimated.
+func (p *problem) pagesAndOverhead(j *validate.Job) (pages, overhead float64) {
+	pages, overhead = 1.0, p.in.Config.Settings.RetryOverhead.Float64()
 	if e := j.Spec.Estimate; e != nil && e.PagesPerRun != nil {
 		pages = e.PagesPerRun.Float64()
 	}
-	if p.in.State != nil {
-		if h, ok := p.in.State.History[j.Name]; ok {
-			if h.PagesPerRun > 0 {
-				pages = h.PagesPerRun
-			}
-			if h.RetryRatio >= 0 {
-				overhead = h.RetryRatio
-			}
+	if p.in.State == nil {
+		return pages, overhead
+	}
+	if h, ok := p.in.State.History[j.Name]; ok {
+		if h.PagesPerRun > 0 {
+			pages = h.PagesPerRun
+		}
+		if h.RetryRatio >= 0 {
+			overhead = h.RetryRatio
 		}
 	}
-	return pages * (1 + overhead)
+	return pages, overhead
 }
 
 // instances is a job's fan-out: one for each target, or one for each item of the parent's inventory.
