@@ -149,4 +149,6 @@ func (e *explanation) verdict(effective float64) {
 }
 
 // trimmed writes a number with six digits.
-func trimmed(f float64) string { return strings.TrimRight(strings.TrimRight(fmt.Sprintf("%.6f", f), "0"), ".") }
+func trimmed(f float64) string {
+	return strings.TrimRight(strings.TrimRight(fmt.Sprintf("%.6f", f), "0"), ".")
+}
