@@ -176,7 +176,7 @@ func TestCompileErrorsHaveAPlaceAndAWayOut(t *testing.T) {
 		{RateLimited, "status", 1, 1, "the expression gives a whole number, want true or false"},
 		{RateLimited, "ä == status", 1, 1, `"ä" has no meaning here`},
 		{InventoryItems, "'text'", 1, 1, "the expression gives a text, want a list"},
-		{InventoryVar, "item.nme.siz()", 1, 14, `unknown name "siz", this expression knows item; did you mean "size"?`},
+		{InventoryVar, "item.nme.siz()", 1, 13, `unknown name "siz", this expression knows item; did you mean "size"?`},
 		{InventoryVar, " \t", 1, 1, "the expression is empty"},
 		{SpendActual, "[1]", 1, 1, "the expression gives a list, want an amount: a number or a text"},
 		{PageNext, "1", 1, 1, "the expression gives a whole number, want a URL or a map of query parameters"},

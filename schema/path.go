@@ -25,6 +25,37 @@ func (d *Document) KeyPosition(path string) Position {
 	return nodePosition(d.File, locate(d.node, splitPath(path), true))
 }
 
+// Has tells whether the document has a value at the path, a broken one included.
+func (d *Document) Has(path string) bool {
+	if d.node == nil {
+		return false
+	}
+	n := d.node
+	for _, e := range splitPath(path) {
+		if n = child(n, e); n == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// child is the value under a key or an index; nil where there is none.
+func child(n *yaml.Node, element string) *yaml.Node {
+	for n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	switch n.Kind {
+	case yaml.MappingNode:
+		_, value := field(n, element, 0)
+		return value
+	case yaml.SequenceNode:
+		if i, err := strconv.Atoi(element); err == nil && i >= 0 && i < len(n.Content) {
+			return n.Content[i]
+		}
+	}
+	return nil
+}
+
 // locate walks from a node along the keys and indexes. wantKey prefers the last mapping key to its value.
 func locate(n *yaml.Node, elements []string, wantKey bool) *yaml.Node {
 	best := n

@@ -36,7 +36,9 @@ func (s *step) String() string {
 	return joinPath(s.up.String(), s.key)
 }
 
-// joinPath adds a key to a path; a key that is not a plain word stands in brackets and quotes.
+// JoinPath adds a mapping's key to a path; a key that is not a plain word stands in brackets and quotes.
+func JoinPath(path, key string) string { return joinPath(path, key) }
+
 func joinPath(path, key string) string {
 	if plainKey.MatchString(key) {
 		if path == "" {

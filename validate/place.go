@@ -1,0 +1,30 @@
+package validate
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/tapyr/tapyr/schema"
+)
+
+// place finds where a field of the job was written: in its own document, or else in its template. path begins with "spec.".
+func (j *Job) place(path string) (*schema.Document, string) {
+	if j.Doc.Has(path) {
+		return j.Doc, path
+	}
+	t := j.template()
+	if t == nil {
+		return j.Doc, path
+	}
+	provider := j.Account.Provider
+	for i := range provider.Spec.Templates {
+		if &provider.Spec.Templates[i] != t {
+			continue
+		}
+		there := fmt.Sprintf("spec.templates[%d].%s", i, strings.TrimPrefix(path, "spec."))
+		if provider.Doc.Has(there) {
+			return provider.Doc, there
+		}
+	}
+	return j.Doc, path
+}

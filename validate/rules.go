@@ -1,0 +1,7 @@
+package validate
+
+// rules are all rules, in the order of their names.
+var rules = []*Rule{
+	ruleForEachCycle,
+	ruleUnresolvedReference,
+}
