@@ -14,7 +14,9 @@ import (
 
 // What is read at the most. A hand-written folder is thousands of times smaller; beyond it, a file is a mistake or an attack.
 const (
-	maxFileBytes = 16 << 20
+	// MaxFileBytes is the size of the largest file that Decode reads.
+	MaxFileBytes = 16 << 20
+
 	maxDepth     = 100
 	maxValues    = 2_000_000
 )
@@ -59,10 +61,10 @@ func load(loader *yaml.Loader, node *yaml.Node) (err error) {
 // unreadable finds what no YAML reader should be given.
 func unreadable(file string, data []byte) *Problem {
 	at := Position{File: file, Line: 1, Column: 1}
-	if len(data) > maxFileBytes {
+	if len(data) > MaxFileBytes {
 		return &Problem{
 			Position: at, Severity: SeverityError, Rule: RuleTooLarge,
-			Message: fmt.Sprintf("the file is %d bytes long, at most %d are read; split it into several files", len(data), maxFileBytes),
+			Message: fmt.Sprintf("the file is longer than %d bytes; split it into several files", MaxFileBytes),
 		}
 	}
 	valid := utf8.Valid(data)

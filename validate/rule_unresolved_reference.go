@@ -124,17 +124,20 @@ func (f *finder) assertionReferences(providers []string) {
 	}
 	for i, a := range settings.Spec.Assert {
 		path := index("spec.assert", i) + ".limit"
-		provider, limit, ok := strings.Cut(a.Limit, "/")
-		if !ok {
-			continue
-		}
-		p := f.config.Provider(provider)
+		p, limit := f.config.assertedLimit(a)
 		if p == nil {
+			provider, _, _ := strings.Cut(a.Limit, "/")
 			f.reference(settings.Doc, path, "provider", provider, providers)
 			continue
 		}
-		f.reference(settings.Doc, path, "limit of provider "+provider, limit, p.limitNames())
+		f.reference(settings.Doc, path, "limit of provider "+p.Name, limit, p.limitNames())
 	}
+}
+
+// assertedLimit takes PROVIDER/LIMIT apart; the provider is nil where there is none of the name.
+func (c *Config) assertedLimit(a schema.Assertion) (p *Provider, limit string) {
+	provider, limit, _ := strings.Cut(a.Limit, "/")
+	return c.Provider(provider), limit
 }
 
 func (f *finder) policyReferences(p *Policy, providers, accounts []string) {
