@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -59,8 +60,16 @@ func TestArrangeKeepsWordsWhole(t *testing.T) {
 // commands and arguments gives the line that has them all at the end.
 func TestArrangePositionDoesNotMatter(t *testing.T) {
 	flagWords := [][]string{
-		{"--quiet"}, {"-c", "x.yaml"}, {"--config=y.yaml"}, {"--strict"}, {"--format", "json"},
-		{"-o", "out"}, {"--header", "A: b"}, {"-n=3"}, {"--log-level", "warn"}, {"--strict=false"},
+		{"--quiet"},
+		{"-c", "x.yaml"},
+		{"--config=y.yaml"},
+		{"--strict"},
+		{"--format", "json"},
+		{"-o", "out"},
+		{"--header", "A: b"},
+		{"-n=3"},
+		{"--log-level", "warn"},
+		{"--strict=false"},
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		operands := append([]string{"group", "probe"},
@@ -111,7 +120,8 @@ func FuzzArrange(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		line, err := arrange(probeTree(nil), strings.Split(text, "\n"))
 		if err != nil {
-			if _, ok := err.(*UsageError); !ok {
+			var usage *UsageError
+			if !errors.As(err, &usage) {
 				t.Fatalf("%T: %v", err, err)
 			}
 			return

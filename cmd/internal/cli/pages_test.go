@@ -45,10 +45,10 @@ func TestManualNamesEverything(t *testing.T) {
 
 func TestManualOfNoCommand(t *testing.T) {
 	w := newWorld()
-	if status := Run(t.Context(), &w.Env, []string{"man", "versoin"}); status != ExitCannotAnswer {
+	if status := Run(t.Context(), &w.Env, []string{"man", "versionn"}); status != ExitCannotAnswer {
 		t.Errorf("status %d", status)
 	}
-	if want := "tapyr: \"tapyr\" has no command \"versoin\"; did you mean \"version\"? see \"tapyr --help\"\n"; w.stderr.String() != want {
+	if want := "tapyr: \"tapyr\" has no command \"versionn\"; did you mean \"version\"? see \"tapyr --help\"\n"; w.stderr.String() != want {
 		t.Errorf("%q, want %q", w.stderr.String(), want)
 	}
 }

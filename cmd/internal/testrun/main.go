@@ -24,12 +24,11 @@ func main() {
 	fuzzTime := flag.Duration("fuzztime", 3*time.Second, "run each fuzz target for this long; 0 runs none")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
 	status, err := run(ctx, os.Stdout, goTest, flag.Args(), *fuzzTime)
+	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "testrun:", err)
 	}
-	stop()
 	os.Exit(status)
 }
 
@@ -74,7 +73,7 @@ func (t *tally) pass(ctx context.Context, out io.Writer, test tester, args ...st
 	ended := make(chan error, 1)
 	go func() {
 		err := test(ctx, writer, args...)
-		writer.Close() // always nil
+		_ = writer.Close() // never fails
 		ended <- err
 	}()
 	readErr := t.read(reader, out)
