@@ -20,7 +20,7 @@ type bucket struct {
 	tokens   float64 // as of last; negative while callers are waiting
 	last     int64   // nanoseconds on the limiter's clock; in the future during a pause
 	seq      uint64  // reservations, cancellations and pauses so far
-	pauses   uint64  // pauses so far; pauses <= seq
+	delayed  int64   // nanoseconds of all pauses so far
 	cutAt    int64   // when the rate was last decreased, for the hold
 }
 
@@ -32,7 +32,7 @@ type reservation struct {
 	tokensBefore float64
 	lastBefore   int64
 	seq          uint64
-	pauses       uint64
+	delayed      int64
 }
 
 // never is the cutAt of a bucket whose rate was not decreased yet.
@@ -43,21 +43,21 @@ func newBucket(rate, capacity float64, now int64) *bucket {
 	return &bucket{rate: rate, capacity: capacity, tokens: capacity, last: now, cutAt: never}
 }
 
-// reserve takes one token at now and tells how long the caller has to wait for it.
-func (b *bucket) reserve(now int64) reservation {
+// reserve takes one token at now and notes in r how long the caller has to wait for
+// it. A pointer, because copies of r would cost as much as the rest.
+func (b *bucket) reserve(now int64, r *reservation) {
 	b.mu.Lock()
-	r := reservation{tokensBefore: b.tokens, lastBefore: b.last}
+	r.tokensBefore, r.lastBefore = b.tokens, b.last
 	b.refill(now)
 	b.tokens--
 	b.seq++
-	r.tokensAfter, r.seq, r.pauses = b.tokens, b.seq, b.pauses
+	r.tokensAfter, r.seq, r.delayed, r.waitSeconds = b.tokens, b.seq, b.delayed, 0
 	if b.tokens < 0 {
 		// last is later than now during a pause, and by a few nanoseconds when
 		// another goroutine read the clock later but locked first.
 		r.waitSeconds = seconds(b.last-now) + -b.tokens/b.rate
 	}
 	b.mu.Unlock()
-	return r
 }
 
 // refill credits the time since last. It requires mu.
@@ -75,7 +75,7 @@ func (b *bucket) refill(now int64) {
 // cancel gives a reservation back. If nobody came in between, the bucket is
 // exactly what it was before, its clock included; a changed rate does not matter,
 // because a rate applies to all the time since last.
-func (b *bucket) cancel(r reservation) {
+func (b *bucket) cancel(r *reservation) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.seq == r.seq {
@@ -86,33 +86,32 @@ func (b *bucket) cancel(r reservation) {
 	b.seq++
 }
 
-// pause stops the bucket until the given time: the server said so, and with it
-// that there is no credit left. Reservations made meanwhile queue up behind the
-// end of the pause at the bucket's rate, so its end is no stampede.
+// pause stops the bucket until the given time: the server said so, and with it that
+// there is no credit left. The queue is kept, in order and at its intervals, and moves
+// back as a whole; so the end of a pause is no stampede, and nobody is overtaken.
 func (b *bucket) pause(now, until int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if until <= now {
+	b.refill(now)
+	// last is now, or the end of a pause that is longer than what has passed.
+	longer := until - b.last
+	if longer <= 0 {
 		return
 	}
-	b.refill(now)
 	b.tokens = min(b.tokens, 0)
-	b.last = max(b.last, until)
+	b.last = until
+	b.delayed += longer
 	b.seq++
-	b.pauses++
 }
 
-// requeue exchanges a reservation that was overtaken by a pause for a new one. It
-// reports whether there was anything to exchange.
-func (b *bucket) requeue(r reservation, now int64) (reservation, bool) {
+// delay returns by how many nanoseconds pauses moved a reservation back since it was
+// made, or since the last call.
+func (b *bucket) delay(r *reservation) int64 {
 	b.mu.Lock()
-	overtaken := b.pauses != r.pauses && b.last > now
-	b.mu.Unlock()
-	if !overtaken {
-		return r, false
-	}
-	b.cancel(r)
-	return b.reserve(now), true
+	defer b.mu.Unlock()
+	more := b.delayed - r.delayed
+	r.delayed = b.delayed
+	return more
 }
 
 // setRate is the setter of section 1: a rate never falls below floor.

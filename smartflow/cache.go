@@ -56,7 +56,7 @@ type mappings struct {
 
 // encodeCache writes the cache file, sorted, with a line to an entry: a person may
 // have to look something up in it.
-func (d dialect) encodeCache(m mappings, now time.Time) []byte {
+func (d *dialect) encodeCache(m mappings, now time.Time) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "{\"saved_at\": %q,\n\"networks\": [", now.UTC().Format(savedAtLayout))
 	d.encodeEntries(&b, "id", m.networks)
@@ -66,7 +66,7 @@ func (d dialect) encodeCache(m mappings, now time.Time) []byte {
 	return b.Bytes()
 }
 
-func (d dialect) encodeEntries(b *bytes.Buffer, member string, entries map[string]string) {
+func (d *dialect) encodeEntries(b *bytes.Buffer, member string, entries map[string]string) {
 	for i, id := range slices.Sorted(maps.Keys(entries)) {
 		if i > 0 {
 			b.WriteByte(',')
@@ -83,7 +83,7 @@ type ttl struct {
 
 // fresh decides about a file that was saved at the given time; ok tells whether it
 // has a valid timestamp. The boundary belongs to the fresh side.
-func (d dialect) fresh(savedAt time.Time, ok bool, now time.Time, t ttl) bool {
+func (d *dialect) fresh(savedAt time.Time, ok bool, now time.Time, t ttl) bool {
 	switch {
 	case t.never:
 		return true
@@ -106,7 +106,7 @@ var (
 // decodeCache reads a cache file. A file that is not fresh yields nothing and no
 // error. A damaged one yields an error and, in the reference dialect only, possibly
 // the mappings before the damage.
-func (d dialect) decodeCache(text []byte, now time.Time, t ttl) (m mappings, fresh bool, err error) {
+func (d *dialect) decodeCache(text []byte, now time.Time, t ttl) (m mappings, fresh bool, err error) {
 	if !utf8.Valid(text) {
 		return mappings{}, false, errEncoding
 	}
@@ -133,7 +133,7 @@ func (d dialect) decodeCache(text []byte, now time.Time, t ttl) (m mappings, fre
 }
 
 // decodeEntries reads one list. A list that is missing is empty.
-func (d dialect) decodeEntries(top map[string]any, list, member string, into map[string]string) error {
+func (d *dialect) decodeEntries(top map[string]any, list, member string, into map[string]string) error {
 	v, ok := top[list]
 	if !ok {
 		return nil
@@ -165,7 +165,7 @@ func iteratesNothing(v any) bool {
 
 // decodeEntry reads one mapping. The organization is looked at first, as in the
 // reference, because that decides which of two faults counts.
-func (d dialect) decodeEntry(v any, member string) (id, org string, err error) {
+func (d *dialect) decodeEntry(v any, member string) (id, org string, err error) {
 	orgObject, err := memberOf(v, "organization")
 	if err != nil {
 		return "", "", err
@@ -201,7 +201,7 @@ func memberOf(v any, name string) (any, error) {
 }
 
 // savedAt reads the timestamp of a cache file.
-func (d dialect) savedAt(v any) (time.Time, bool) {
+func (d *dialect) savedAt(v any) (time.Time, bool) {
 	s, isString := v.(string)
 	if !isString {
 		return time.Time{}, false

@@ -116,10 +116,10 @@ func (c Config) settings() (settings, error) {
 		ttl: ttl{length: c.CacheTTL, never: c.CacheTTL < 0},
 	}
 	var err error
-	if s.orgRate, err = rate("OrgRatePerSecond", c.OrgRatePerSecond, defaultOrgRate); err != nil {
+	if s.orgRate, err = checkedRate("OrgRatePerSecond", c.OrgRatePerSecond, defaultOrgRate); err != nil {
 		return s, err
 	}
-	if s.globalRate, err = rate("GlobalRatePerSecond", c.GlobalRatePerSecond, defaultGlobalRate); err != nil {
+	if s.globalRate, err = checkedRate("GlobalRatePerSecond", c.GlobalRatePerSecond, defaultGlobalRate); err != nil {
 		return s, err
 	}
 	s.orgCapacity = max(1, math.Trunc(s.orgRate))
@@ -148,8 +148,8 @@ func (c Config) settings() (settings, error) {
 	return s, nil
 }
 
-// rate checks a rate; 0 stands for the default.
-func rate(field string, v, byDefault float64) (float64, error) {
+// checkedRate checks a rate; 0 stands for the default.
+func checkedRate(field string, v, byDefault float64) (float64, error) {
 	if v == 0 {
 		return byDefault, nil
 	}

@@ -172,7 +172,8 @@ var errRecorded = errors.New("the recording says that this fails")
 
 func (r *rig) chargeGlobal(ctx context.Context, times int64) error {
 	for range times {
-		if _, err := r.limiter.charge(ctx, r.limiter.global, "", r.clock.now); err != nil {
+		var res reservation
+		if err := r.limiter.charge(ctx, r.limiter.global, "", r.clock.now, &res); err != nil {
 			return err
 		}
 	}

@@ -128,7 +128,8 @@ func bucketCase(_ dialect, _ section, text jsontext.Value) error {
 		if step.Now == nil || step.TokensAfter == nil || step.Wait == nil {
 			return fmt.Errorf("steps[%d]: %w", i, missing("now, tokens_after or wait"))
 		}
-		r := b.reserve(nanoseconds(*step.Now))
+		var r reservation
+		b.reserve(nanoseconds(*step.Now), &r)
 		at := fmt.Sprintf("steps[%d]", i)
 		if err := compare(at+".tokens_after", *step.TokensAfter, r.tokensAfter); err != nil {
 			return err

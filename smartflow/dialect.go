@@ -47,7 +47,7 @@ var errUnhashable = errors.New("an array or an object is no identifier")
 const foreign = "\x00"
 
 // id converts a JSON value to an identifier. ok is false when it teaches nothing.
-func (d dialect) id(v any) (id string, ok bool, err error) {
+func (d *dialect) id(v any) (id string, ok bool, err error) {
 	s, isString := v.(string)
 	switch {
 	case isString:
@@ -64,7 +64,7 @@ func (d dialect) id(v any) (id string, ok bool, err error) {
 
 // value writes any JSON value as a string: the organization of a cache entry may
 // be of any type in the reference dialect.
-func (d dialect) value(v any) string {
+func (d *dialect) value(v any) string {
 	switch v := v.(type) {
 	case string:
 		return v
@@ -79,7 +79,7 @@ func (d dialect) value(v any) string {
 }
 
 // usable tells whether an identifier names anything: the truth value of Python.
-func (d dialect) usable(id string) bool {
+func (d *dialect) usable(id string) bool {
 	switch id {
 	case "", foreign + "null", foreign + "0", foreign + "false", foreign + "[]", foreign + "{}":
 		return false
@@ -88,12 +88,12 @@ func (d dialect) usable(id string) bool {
 }
 
 // hashable tells whether an organization can be the key of a bucket.
-func (d dialect) hashable(id string) bool {
+func (d *dialect) hashable(id string) bool {
 	return !strings.HasPrefix(id, foreign+"[") && !strings.HasPrefix(id, foreign+"{")
 }
 
 // jsonOf is the inverse of value: the JSON text of an identifier.
-func (d dialect) jsonOf(id string) json.RawMessage {
+func (d *dialect) jsonOf(id string) json.RawMessage {
 	if text, ok := strings.CutPrefix(id, foreign); ok && d.anyID {
 		return json.RawMessage(text)
 	}
@@ -111,6 +111,6 @@ var serialShape = regexp.MustCompile(`^Q[0-9A-Z]{3}(-[0-9A-Z]{4}){1,2}$`)
 
 // teachesSerial tells whether what follows /devices/ in a URL may be learned. Paths
 // like /organizations/{id}/devices/statuses are endpoints, not devices.
-func (d dialect) teachesSerial(id string) bool {
+func (d *dialect) teachesSerial(id string) bool {
 	return d.anySerial || serialShape.MatchString(id)
 }

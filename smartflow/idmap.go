@@ -1,9 +1,6 @@
 package smartflow
 
-import (
-	"hash/maphash"
-	"sync"
-)
+import "sync"
 
 // shardCount is a power of two that keeps the chance low that two organizations in
 // use share a lock.
@@ -12,7 +9,6 @@ const shardCount = 64
 // sharded is a map of strings under many locks: one busy organization does not hold
 // up the others. The zero value is not usable, see newSharded.
 type sharded[V any] struct {
-	seed   maphash.Seed
 	shards [shardCount]shard[V]
 }
 
@@ -24,15 +20,21 @@ type shard[V any] struct {
 }
 
 func newSharded[V any]() *sharded[V] {
-	s := &sharded[V]{seed: maphash.MakeSeed()}
+	s := &sharded[V]{}
 	for i := range s.shards {
 		s.shards[i].m = make(map[string]V)
 	}
 	return s
 }
 
+// shard picks by the last characters, in which identifiers of one kind differ most.
+// The map behind hashes the whole key again, so a bad choice costs only contention.
 func (s *sharded[V]) shard(key string) *shard[V] {
-	return &s.shards[maphash.String(s.seed, key)%shardCount]
+	h := uint32(len(key))
+	for i := max(0, len(key)-4); i < len(key); i++ {
+		h = h*31 + uint32(key[i])
+	}
+	return &s.shards[h%shardCount]
 }
 
 func (s *sharded[V]) get(key string) (V, bool) {

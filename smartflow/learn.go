@@ -15,8 +15,8 @@ func (l *Limiter) Learn(url string, body any) {
 
 // learn fails in the reference dialect only.
 func (l *Limiter) learn(url string, body any) error {
-	path := l.dialect.searched(url)
-	org := idAfter(path, "/organizations/")
+	found := l.dialect.scan(url, false)
+	org := found.org
 	if org == "" {
 		value := l.learner.bodyValue(body)
 		id, ok, err := l.dialect.id(value)
@@ -30,11 +30,11 @@ func (l *Limiter) learn(url string, body any) error {
 	}
 	l.bucketOf(org, int64(l.clock.Monotonic()))
 	var changed int64
-	if id := idAfter(path, "/networks/"); id != "" {
-		changed += l.set(l.networks, id, org)
+	if found.network != "" {
+		changed += l.set(l.networks, found.network, org)
 	}
-	if id := idAfter(path, "/devices/"); id != "" && l.dialect.teachesSerial(id) {
-		changed += l.set(l.devices, id, org)
+	if found.device != "" && l.dialect.teachesSerial(found.device) {
+		changed += l.set(l.devices, found.device, org)
 	}
 	for _, found := range l.learner.bodyKeys(body) {
 		id, ok, err := l.dialect.id(found.value)

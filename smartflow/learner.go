@@ -127,9 +127,18 @@ func bodyPaths(field string, texts []string) ([][]string, error) {
 // Var is the name of the variable that is learned.
 func (l *Learner) Var() string { return l.name }
 
+// pathOf cuts the query and the fragment off. The host of a URL contains no slash, so
+// it does no harm.
+func pathOf(url string) string {
+	if i := strings.IndexAny(url, "?#"); i >= 0 {
+		return url[:i]
+	}
+	return url
+}
+
 // Value finds the variable in a URL itself. ok is false when the URL does not name it.
 func (l *Learner) Value(url string) (value string, ok bool) {
-	path := dialect{}.searched(url)
+	path := pathOf(url)
 	for _, re := range l.from {
 		if m := re.FindStringSubmatch(path); m != nil && m[1] != "" {
 			return m[1], true
@@ -141,7 +150,7 @@ func (l *Learner) Value(url string) (value string, ok bool) {
 // Keys returns the identifiers in a URL that may stand for the variable, in the
 // order of LearnSpec.Keys.
 func (l *Learner) Keys(url string) []Key {
-	path := dialect{}.searched(url)
+	path := pathOf(url)
 	var keys []Key
 	for _, k := range l.kinds {
 		if k.url == nil {

@@ -97,15 +97,15 @@ func (l *Limiter) Acquire(ctx context.Context, url string) error {
 	}
 	target := l.dialect.target(url)
 	now := int64(l.clock.Monotonic())
-	global, err := l.charge(ctx, l.global, "", now)
-	if err != nil {
+	var global, own reservation
+	if err := l.charge(ctx, l.global, "", now, &global); err != nil {
 		return err
 	}
 	waited := global.waitSeconds > 0
 	org, known := l.resolve(target)
 	if !known || !l.dialect.usable(org) {
 		if err := l.lookup(ctx, target); err != nil {
-			l.global.cancel(global)
+			l.global.cancel(&global)
 			return err
 		}
 		waited = true
@@ -119,9 +119,9 @@ func (l *Limiter) Acquire(ctx context.Context, url string) error {
 	if waited {
 		now = int64(l.clock.Monotonic())
 	}
-	if _, err := l.charge(ctx, l.bucketOf(org, now), org, now); err != nil {
+	if err := l.charge(ctx, l.bucketOf(org, now), org, now, &own); err != nil {
 		if ctx.Err() != nil {
-			l.global.cancel(global)
+			l.global.cancel(&global)
 		}
 		return err
 	}
@@ -132,31 +132,32 @@ func (l *Limiter) Acquire(ctx context.Context, url string) error {
 // such a rate.
 var errStalled = errors.New("smartflow: the bucket is empty and has no rate")
 
-// charge takes a token from b at now and waits for it. org is empty for the global
-// bucket. If ctx is done first, the token is given back.
-func (l *Limiter) charge(ctx context.Context, b *bucket, org string, now int64) (reservation, error) {
-	r := b.reserve(now)
-	if math.IsInf(r.waitSeconds, 1) {
-		return r, errStalled
-	}
-	if l.trace != nil {
-		l.trace.charge(org, b == l.global, r)
+// charge takes a token from b at now, notes it in r and waits for it. org is empty
+// for the global bucket. If ctx is done first, the token is given back.
+func (l *Limiter) charge(ctx context.Context, b *bucket, org string, now int64, r *reservation) error {
+	b.reserve(now, r)
+	if l.trace != nil && !math.IsInf(r.waitSeconds, 1) {
+		l.trace.charge(org, b == l.global, *r)
 	}
 	if r.waitSeconds == 0 {
-		return r, nil
+		return nil
 	}
-	for waiting := r; ; {
-		if err := l.clock.Sleep(ctx, duration(waiting.waitSeconds)); err != nil {
-			b.cancel(waiting)
-			return r, err
-		}
-		// A pause that began meanwhile holds for those who were in the queue, too.
-		var again bool
-		if waiting, again = b.requeue(waiting, int64(l.clock.Monotonic())); !again {
-			waiting.waitSeconds = r.waitSeconds // above 0: the caller's now is stale
-			return waiting, nil
+	return l.wait(ctx, b, r)
+}
+
+// wait sleeps until the turn of a reservation has come.
+func (l *Limiter) wait(ctx context.Context, b *bucket, r *reservation) error {
+	if math.IsInf(r.waitSeconds, 1) {
+		return errStalled
+	}
+	// A pause that began meanwhile holds for those who were in the queue, too.
+	for d := duration(r.waitSeconds); d > 0; d = time.Duration(b.delay(r)) {
+		if err := l.clock.Sleep(ctx, d); err != nil {
+			b.cancel(r)
+			return err
 		}
 	}
+	return nil
 }
 
 // bucketOf returns the bucket of an organization; a new one is full as of now.
@@ -197,10 +198,14 @@ func (l *Limiter) existing(target Key) (*bucket, bool) {
 // RateLimited reports that a request to the URL was answered with 429. It decreases
 // the rate of the organization; that of all requests if the URL names no scope; and
 // nothing if the organization is one in particular, but not known. A retryAfter above
-// 0 is what the server asked for: the bucket that was decreased stops for that long.
+// 0 is what the server asked for: the bucket that was decreased stops for that long,
+// 24 hours at most.
 func (l *Limiter) RateLimited(url string, retryAfter time.Duration) {
 	l.rateLimited(url, retryAfter)
 }
+
+// longestPause bounds what a server can ask for.
+const longestPause = 24 * time.Hour
 
 // rateLimited also tells whether there was a bucket to stop.
 func (l *Limiter) rateLimited(url string, retryAfter time.Duration) (stopped bool) {
@@ -218,11 +223,7 @@ func (l *Limiter) rateLimited(url string, retryAfter time.Duration) (stopped boo
 	if retryAfter <= 0 {
 		return false
 	}
-	until := now + int64(retryAfter)
-	if until < now { // past the end of time
-		until = math.MaxInt64
-	}
-	b.pause(now, until)
+	b.pause(now, now+int64(min(retryAfter, longestPause)))
 	return true
 }
 

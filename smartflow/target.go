@@ -22,16 +22,15 @@ type Key struct {
 // of the specification: the organization itself, else a network, else a device. A
 // network that is not known yet still hides a device. The Kind of a URL that names
 // none of them is empty.
-func (d dialect) target(url string) Key {
-	path := d.searched(url)
-	if id := idAfter(path, "/organizations/"); id != "" {
-		return Key{organization, id}
-	}
-	if id := idAfter(path, "/networks/"); id != "" {
-		return Key{Network, id}
-	}
-	if id := idAfter(path, "/devices/"); id != "" {
-		return Key{Device, id}
+func (d *dialect) target(url string) Key {
+	found := d.scan(url, true)
+	switch {
+	case found.org != "":
+		return Key{organization, found.org}
+	case found.network != "":
+		return Key{Network, found.network}
+	case found.device != "":
+		return Key{Device, found.device}
 	}
 	return Key{}
 }
@@ -40,36 +39,60 @@ func (d dialect) target(url string) Key {
 // "unresolved scoped URL" of section 5, which is a matter of the URL alone.
 func (k Key) scoped() bool { return k.Kind == Network || k.Kind == Device }
 
-// searched returns the part of a URL in which identifiers are searched: the path.
-// The host cannot contain a slash, so it does no harm.
-func (d dialect) searched(url string) string {
-	if d.wholeURL {
-		return url
+// identifiers are what a URL contains; empty = nothing of that kind.
+type identifiers struct{ org, network, device string }
+
+// scan finds the first of each kind in the path of a URL. It may stop once it has
+// found an organization.
+//
+// It does what searching the regular expressions /organizations/([^/]+) and the like
+// does, in one pass without allocations: this runs for every request. The plain twin
+// is Learner, and a test compares the two.
+func (d *dialect) scan(url string, orgOnly bool) (found identifiers) {
+	for i := 0; i < len(url); i++ {
+		c := url[i]
+		if c != '/' {
+			if (c == '?' || c == '#') && !d.wholeURL {
+				return found
+			}
+			continue
+		}
+		if i+1 == len(url) {
+			return found
+		}
+		// One comparison rules most segments out.
+		var into *string
+		var name string
+		switch url[i+1] {
+		case 'o':
+			into, name = &found.org, "organizations/"
+		case 'n':
+			into, name = &found.network, "networks/"
+		case 'd':
+			into, name = &found.device, "devices/"
+		default:
+			continue
+		}
+		if *into != "" || !strings.HasPrefix(url[i+1:], name) {
+			continue
+		}
+		*into = d.segment(url[i+1+len(name):])
+		if orgOnly && found.org != "" {
+			return found
+		}
+		// Go on at the slash that ends the name: what follows may be an identifier of
+		// this kind and the name of the next kind at once.
+		i += len(name) - 1
 	}
-	if i := strings.IndexByte(url, '?'); i >= 0 {
-		url = url[:i]
-	}
-	if i := strings.IndexByte(url, '#'); i >= 0 {
-		url = url[:i]
-	}
-	return url
+	return found
 }
 
-// idAfter finds the first place where prefix is followed by at least one character
-// that is no slash, and returns the characters up to the next slash. It is the
-// regular expression prefix([^/]+), searched, without its cost: this runs for every
-// request. learner.go holds the plain twin that a test compares it with.
-func idAfter(path, prefix string) string {
-	for {
-		i := strings.Index(path, prefix)
-		if i < 0 {
-			return ""
-		}
-		// The slash that ends this prefix may begin the next one, so it stays.
-		path = path[i+len(prefix)-1:]
-		id, _, _ := strings.Cut(path[1:], "/")
-		if id != "" {
-			return id
+// segment returns what stands before the next slash, or the end of the path.
+func (d *dialect) segment(rest string) string {
+	for i := 0; i < len(rest); i++ {
+		if c := rest[i]; c == '/' || (!d.wholeURL && (c == '?' || c == '#')) {
+			return rest[:i]
 		}
 	}
+	return rest
 }
