@@ -16,6 +16,11 @@ import (
 // name, and puts that name on PATH: the scripts run the code under test, as a
 // process of its own, without a build.
 func TestMain(m *testing.M) {
+	// A program with the race detector sleeps for a second before it exits, in
+	// case a goroutine still races. The scripts start hundreds.
+	if err := os.Setenv("GORACE", "atexit_sleep_ms=10"); err != nil {
+		panic(err)
+	}
 	testscript.Main(m, map[string]func(){"tapyr": main})
 }
 
@@ -26,6 +31,7 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata",
 		Setup: func(env *testscript.Env) error {
 			// The scripts decide about these; the caller's must not leak in.
+			env.Setenv("GORACE", os.Getenv("GORACE"))
 			for _, name := range []string{"NO_COLOR", "TAPYR_CONFIG"} {
 				env.Setenv(name, "")
 			}
