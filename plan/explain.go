@@ -36,7 +36,7 @@ func (e *explanation) say(format string, args ...any) {
 func (e *explanation) all() {
 	j := e.j
 	effective := j.effectiveSeconds()
-	e.say("%s (%s) asks for a run every %s and gets one every %s: stretch %s.", j.job.Name, j.job.Priority, duration(j.desiredSeconds), duration(effective), number(effective/j.desiredSeconds))
+	e.say("%s (%s) asks for a run every %s and gets one every %s: stretch %s.", j.job.Name, j.job.Priority, duration(j.desiredSeconds), duration(effective), Figure(effective/j.desiredSeconds))
 	e.demand()
 	for _, u := range j.uses {
 		e.say("")
@@ -51,13 +51,13 @@ func (e *explanation) demand() {
 	whence := "one run an interval"
 	switch parent := j.job.Parent; {
 	case parent != nil:
-		whence = fmt.Sprintf("one for each of the %s items of %s", number(float64(j.instances)), parent.Name)
+		whence = fmt.Sprintf("one for each of the %s items of %s", Figure(float64(j.instances)), parent.Name)
 	case j.instances > 1:
 		whence = fmt.Sprintf("one for each of the %d targets of %s", j.instances, j.job.Account.Name)
 	}
-	e.say("Instances: %s, %s.", number(float64(j.instances)), whence)
+	e.say("Instances: %s, %s.", Figure(float64(j.instances)), whence)
 	pages, retries := e.p.pagesAndOverhead(j.job)
-	e.say("Requests a run of one instance: %s pages × (1 + %s for retries) = %s.", number(pages), number(retries), number(j.callsPerRun))
+	e.say("Requests a run of one instance: %s pages × (1 + %s for retries) = %s.", Figure(pages), Figure(retries), Figure(j.callsPerRun))
 }
 
 // key explains one key that the job uses.
@@ -66,12 +66,12 @@ func (e *explanation) key(u use) {
 	name := fmt.Sprintf("%s/%s", k.limit.Provider.Name, k.limit.Spec.Name)
 	e.say("%s on %s (%s):", name, k.pattern, k.limit.Spec.Kind)
 	if k.keys > 1 {
-		e.say("  The %s instances spread over %s keys; the fullest has %s.", number(float64(e.j.instances)), number(float64(k.keys)), number(float64(u.instances)))
+		e.say("  The %s instances spread over %s keys; the fullest has %s.", Figure(float64(e.j.instances)), Figure(float64(k.keys)), Figure(float64(u.instances)))
 	}
 	switch k.limit.Spec.Kind {
 	case schema.KindRate:
-		e.say("  Budget: %s requests a second.", number(k.figures.units))
-		e.say("  Floor: a run takes %s × %s × %s / %s = %s, so no interval is shorter.", number(e.j.callsPerRun), number(u.cost), number(float64(u.instances)), number(k.figures.units), duration(math.Ceil(1000*u.perRun/k.figures.units)/1000))
+		e.say("  Budget: %s requests a second.", Figure(k.figures.units))
+		e.say("  Floor: a run takes %s × %s × %s / %s = %s, so no interval is shorter.", Figure(e.j.callsPerRun), Figure(u.cost), Figure(float64(u.instances)), Figure(k.figures.units), duration(math.Ceil(1000*u.perRun/k.figures.units)/1000))
 	case schema.KindConcurrency:
 		e.concurrency(u)
 		return
@@ -83,34 +83,34 @@ func (e *explanation) key(u use) {
 		total += m.demand
 	}
 	e.say("  Demand of this job at the desired interval: %s × %s × %s × %s / %s = %s of %s by all %d jobs on the key.",
-		number(e.j.callsPerRun), number(u.cost), number(float64(u.instances)), seconds3(k.figures.horizonSeconds), seconds3(e.j.desiredSeconds), number(u.demand), number(total), len(k.members))
+		Figure(e.j.callsPerRun), Figure(u.cost), Figure(float64(u.instances)), seconds3(k.figures.horizonSeconds), seconds3(e.j.desiredSeconds), Figure(u.demand), Figure(total), len(k.members))
 	e.classes(k, total)
 }
 
-func seconds3(s float64) string { return number(s) + " s" }
+func seconds3(s float64) string { return Figure(s) + " s" }
 
 func (e *explanation) concurrency(u use) {
 	latency := e.p.latencySeconds(e.j)
 	if latency == 0 {
-		e.say("  At most %s at once. Without a known latency this sets no floor.", number(u.key.figures.units))
+		e.say("  At most %s at once. Without a known latency this sets no floor.", Figure(u.key.figures.units))
 		return
 	}
-	e.say("  Floor: a run takes %s × %s × %s / %s = %s, so no interval is shorter.", number(u.perRun), number(latency), "1", number(u.key.figures.units), duration(u.perRun*latency/u.key.figures.units))
+	e.say("  Floor: a run takes %s × %s × %s / %s = %s, so no interval is shorter.", Figure(u.perRun), Figure(latency), "1", Figure(u.key.figures.units), duration(u.perRun*latency/u.key.figures.units))
 }
 
 func (e *explanation) quota(k *keyLoad) {
 	q := k.figures.quota
-	e.say("  Usable U = floor(%s × %s) = %s, reserve for retries R = floor(%s × %s) = %s.", number(float64(q.Max)), number(q.Share), number(float64(q.Usable)), number(float64(q.Usable)), e.p.in.Config.Settings.RetryReserve, number(float64(q.Reserve)))
+	e.say("  Usable U = floor(%s × %s) = %s, reserve for retries R = floor(%s × %s) = %s.", Figure(float64(q.Max)), Figure(q.Share), Figure(float64(q.Usable)), Figure(float64(q.Usable)), e.p.in.Config.Settings.RetryReserve, Figure(float64(q.Reserve)))
 	span := fmt.Sprintf("in any %s", duration(k.figures.horizonSeconds))
 	if w := k.figures.window; !w.Start.IsZero() {
 		span = fmt.Sprintf("in the %s from %s to %s", duration(k.figures.horizonSeconds), k.figures.from.UTC().Format("2006-01-02T15:04:05Z"), w.End.UTC().Format("2006-01-02T15:04:05Z"))
 	}
 	if !q.FromState {
-		e.say("  Budget B = U - R = %s %s.", number(k.figures.units), span)
+		e.say("  Budget B = U - R = %s %s.", Figure(k.figures.units), span)
 		return
 	}
-	e.say("  Used so far %s, by other clients %s, remaining min(U - used, vendor's remaining) = %s.", number(float64(q.Used)), number(float64(q.External)), number(float64(q.Remaining)))
-	e.say("  Budget B = remaining - R - what others will take at their pace, at least 0 = %s %s.", number(k.figures.units), span)
+	e.say("  Used so far %s, by other clients %s, remaining min(U - used, vendor's remaining) = %s.", Figure(float64(q.Used)), Figure(float64(q.External)), Figure(float64(q.Remaining)))
+	e.say("  Budget B = remaining - R - what others will take at their pace, at least 0 = %s %s.", Figure(k.figures.units), span)
 }
 
 // classes says how each class fared on a key.
@@ -119,7 +119,7 @@ func (e *explanation) classes(k *keyLoad, total float64) {
 		e.say("  It fits: nobody is stretched by this key.")
 		return
 	}
-	e.say("  It does not fit into %s: the lowest classes give way first.", number(k.figures.units))
+	e.say("  It does not fit into %s: the lowest classes give way first.", Figure(k.figures.units))
 	for c := len(classes) - 1; c >= 0; c-- {
 		asked, got, n := 0.0, 0.0, 0
 		for _, m := range k.members {
@@ -128,7 +128,7 @@ func (e *explanation) classes(k *keyLoad, total float64) {
 			}
 		}
 		if n > 0 {
-			e.say("    %-8s %d jobs: asked %s, got %s.", classes[c], n, number(asked), number(got))
+			e.say("    %-8s %d jobs: asked %s, got %s.", classes[c], n, Figure(asked), Figure(got))
 		}
 	}
 }

@@ -189,7 +189,7 @@ func (r *remedy) maximum() (Remedy, bool) {
 	}
 	return Remedy{
 		Kind: "max", Feasible: all, Flag: fmt.Sprintf("--set %s.max=%d", path, n),
-		Message: fmt.Sprintf("raise the quota %s from %s to %s", name, number(float64(now)), number(float64(n))),
+		Message: fmt.Sprintf("raise the quota %s from %s to %s", name, Figure(float64(now)), Figure(float64(n))),
 	}, true
 }
 
@@ -207,7 +207,7 @@ func (r *remedy) rate(name, path string) (Remedy, bool) {
 	text := strconv.FormatFloat(float64(n)/steps, 'f', -1, 64) + "/s"
 	return Remedy{
 		Kind: "rate", Feasible: all, Flag: fmt.Sprintf("--set %s.rate=%s", path, text),
-		Message: fmt.Sprintf("raise the rate %s from %s/s to %s", name, number(r.scope.Budget), text),
+		Message: fmt.Sprintf("raise the rate %s from %s/s to %s", name, Figure(r.scope.Budget), text),
 	}, true
 }
 
@@ -244,7 +244,7 @@ func (r *remedy) fanout() (Remedy, bool) {
 		if n := now - less; ok && n > 0 {
 			return Remedy{
 				Kind: "fanout", Feasible: all, Flag: fmt.Sprintf("--fanout %s=%d", parent, n),
-				Message: fmt.Sprintf("poll at most %s of the %s items of %s", number(float64(n)), number(float64(now)), parent),
+				Message: fmt.Sprintf("poll at most %s of the %s items of %s", Figure(float64(n)), Figure(float64(now)), parent),
 			}, true
 		}
 	}

@@ -155,7 +155,7 @@ func (out *Plan) warnAbout(s Scope) {
 	if s.Quota != nil && s.Feasible && s.Peak > float64(s.Quota.Usable) && s.Projected > 0 {
 		out.Warnings = append(out.Warnings, Warning{
 			Code: "peak-over-budget", Limit: s.Limit, Key: s.Key,
-			Message: fmt.Sprintf("whole runs on %s/%s %s can add up to %s in one window, the usable quota is %d", s.Provider, s.Limit, s.Key, number(s.Peak), s.Quota.Usable),
+			Message: fmt.Sprintf("whole runs on %s/%s %s can add up to %s in one window, the usable quota is %d", s.Provider, s.Limit, s.Key, Figure(s.Peak), s.Quota.Usable),
 		})
 	}
 	if s.Assumed {

@@ -63,8 +63,8 @@ func smallest(low, high int64, fits func(int64) bool) int64 {
 	return high
 }
 
-// number writes a figure for people: whole numbers with thousands separated, others with as many digits as say something.
-func number(f float64) string {
+// Figure writes a figure for people: whole numbers with their thousands apart, others with as many digits as say something.
+func Figure(f float64) string {
 	if f == math.Trunc(f) && math.Abs(f) < 1e15 {
 		return thousands(strconv.FormatFloat(f, 'f', 0, 64))
 	}
