@@ -81,7 +81,7 @@ clean: ## remove what was built here
 define install-tool
 	@mkdir -p $(TOOLS)/new
 	GOBIN=$(TOOLS)/new GOFLAGS= GOTOOLCHAIN=$(GOVERSION) $(GO) install $(1)
-	@mv $(TOOLS)/new/$(2) $@
+	@mv $(TOOLS)/new/$(2) $@ && rmdir $(TOOLS)/new
 endef
 
 $(GOLANGCI_LINT):
