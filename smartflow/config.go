@@ -44,8 +44,13 @@ type Config struct {
 	// whole part of OrgRatePerSecond, at least 1.
 	OrgBurst int64
 	// GlobalRatePerSecond is the rate of all requests together, which the vendor
-	// limits for each source address; 0 = 100. Its burst is its whole part, at least 1.
+	// limits for each source address; 0 = 100.
 	GlobalRatePerSecond float64
+	// GlobalBurst is how many requests may go at once after a quiet time; 0 = the whole
+	// part of GlobalRatePerSecond, at least 1. A server that counts by the second, where
+	// the vendor's has a bucket of its own, wants bursts and rates whose sums are within
+	// its limits.
+	GlobalBurst int64
 	// DecreaseHold is how long a decrease of a rate forbids the next one; 0 = every
 	// 429 decreases, as published. With it, the 429s of requests that were in flight
 	// together count once.
@@ -124,17 +129,19 @@ func (c Config) settings() (settings, error) {
 	}
 	s.orgCapacity = max(1, math.Trunc(s.orgRate))
 	s.globalCapacity = max(1, math.Trunc(s.globalRate))
-	if c.OrgBurst < 0 {
-		return s, &ConfigError{"OrgBurst", strconv.FormatInt(c.OrgBurst, 10), "must be at least 1, or 0 for the default"}
+	for field, v := range map[string]int64{"OrgBurst": c.OrgBurst, "GlobalBurst": c.GlobalBurst, "FlushEvery": c.FlushEvery} {
+		if v < 0 {
+			return s, &ConfigError{field, strconv.FormatInt(v, 10), "must be at least 1, or 0 for the default"}
+		}
 	}
 	if c.OrgBurst > 0 {
 		s.orgCapacity = float64(c.OrgBurst)
 	}
+	if c.GlobalBurst > 0 {
+		s.globalCapacity = float64(c.GlobalBurst)
+	}
 	if c.DecreaseHold < 0 {
 		return s, &ConfigError{"DecreaseHold", c.DecreaseHold.String(), "must not be negative; 0 decreases at every 429"}
-	}
-	if c.FlushEvery < 0 {
-		return s, &ConfigError{"FlushEvery", strconv.FormatInt(c.FlushEvery, 10), "must be at least 1, or 0 for the default"}
 	}
 	if c.FlushEvery == 0 {
 		s.flushEvery = defaultFlushEvery

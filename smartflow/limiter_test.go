@@ -206,6 +206,7 @@ func TestConfigErrors(t *testing.T) {
 		"OrgRatePerSecond":    {OrgRatePerSecond: -1},
 		"GlobalRatePerSecond": {GlobalRatePerSecond: math.NaN()},
 		"OrgBurst":            {OrgBurst: -1},
+		"GlobalBurst":         {GlobalBurst: -1},
 		"DecreaseHold":        {DecreaseHold: -1},
 		"FlushEvery":          {FlushEvery: -1},
 	} {
@@ -225,6 +226,10 @@ func TestConfigErrors(t *testing.T) {
 	l = mustNew(t, Config{OrgRatePerSecond: 0.3, GlobalRatePerSecond: 90.5, OrgBurst: 3})
 	if l.orgCapacity != 3 || l.globalCapacity != 90 {
 		t.Errorf("bursts %v and %v, want 3 and 90", l.orgCapacity, l.globalCapacity)
+	}
+	l = mustNew(t, Config{OrgRatePerSecond: 0.3, GlobalBurst: 7})
+	if l.orgCapacity != 1 || l.globalCapacity != 7 {
+		t.Errorf("bursts %v and %v, want 1 and 7", l.orgCapacity, l.globalCapacity)
 	}
 }
 
