@@ -57,7 +57,7 @@ func (e *explanation) demand() {
 	}
 	e.say("Instances: %s, %s.", Figure(float64(j.instances)), whence)
 	pages, retries := e.p.pagesAndOverhead(j.job)
-	e.say("Requests a run of one instance: %s pages × (1 + %s for retries) = %s.", Figure(pages), Figure(retries), Figure(j.callsPerRun))
+	e.say("Requests a run of one instance: %s × (1 + %s for retries) = %s.", plural(Figure(pages), "page"), Figure(retries), Figure(j.callsPerRun))
 }
 
 // key explains one key that the job uses.
@@ -82,8 +82,8 @@ func (e *explanation) key(u use) {
 	for _, m := range k.members {
 		total += m.demand
 	}
-	e.say("  Demand of this job at the desired interval: %s × %s × %s × %s / %s = %s of %s by all %d jobs on the key.",
-		Figure(e.j.callsPerRun), Figure(u.cost), Figure(float64(u.instances)), seconds3(k.figures.horizonSeconds), seconds3(e.j.desiredSeconds), Figure(u.demand), Figure(total), len(k.members))
+	e.say("  Demand of this job at the desired interval: %s × %s × %s × %s / %s = %s of %s by %s on the key.",
+		Figure(e.j.callsPerRun), Figure(u.cost), Figure(float64(u.instances)), seconds3(k.figures.horizonSeconds), seconds3(e.j.desiredSeconds), Figure(u.demand), Figure(total), plural(Figure(float64(len(k.members))), "job"))
 	e.classes(k, total)
 }
 
@@ -128,7 +128,7 @@ func (e *explanation) classes(k *keyLoad, total float64) {
 			}
 		}
 		if n > 0 {
-			e.say("    %-8s %d jobs: asked %s, got %s.", classes[c], n, Figure(asked), Figure(got))
+			e.say("    %s: %s asked for %s, got %s.", classes[c], plural(Figure(float64(n)), "job"), Figure(asked), Figure(got))
 		}
 	}
 }
@@ -151,4 +151,11 @@ func (e *explanation) verdict(effective float64) {
 // trimmed writes a number with six digits.
 func trimmed(f float64) string {
 	return strings.TrimRight(strings.TrimRight(fmt.Sprintf("%.6f", f), "0"), ".")
+}
+
+func plural(count, noun string) string {
+	if count == "1" {
+		return count + " " + noun
+	}
+	return count + " " + noun + "s"
 }

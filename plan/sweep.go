@@ -33,8 +33,9 @@ type Sweep struct {
 
 // SweepPoint is the plan at one value.
 type SweepPoint struct {
-	Value    float64
-	Feasible bool
+	Value float64
+	// Feasible tells that no key is over its budget, Holds that every promise is kept, too.
+	Feasible, Holds bool
 	// Stretch is the largest of any job, and StretchByJob each one's.
 	Stretch      float64
 	StretchByJob map[string]float64
@@ -168,7 +169,7 @@ func (v Variable) bisect(from, to float64, fits func(float64) bool) float64 {
 }
 
 func point(value float64, p *Plan) SweepPoint {
-	out := SweepPoint{Value: value, Feasible: p.Holds(), Stretch: p.maxStretch(), StretchByJob: make(map[string]float64), Headroom: 1}
+	out := SweepPoint{Value: value, Feasible: p.Feasible, Holds: p.Holds(), Stretch: p.maxStretch(), StretchByJob: make(map[string]float64), Headroom: 1}
 	for _, j := range p.Jobs {
 		out.StretchByJob[j.Job] = j.Stretch
 	}

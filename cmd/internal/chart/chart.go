@@ -6,6 +6,7 @@ import (
 	"image/color"
 	"io"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"gonum.org/v1/plot"
@@ -42,6 +43,7 @@ type Figure struct {
 type panel struct {
 	plot   *plot.Plot
 	height vg.Length
+	below  vg.Length // kept free at the bottom, for a legend
 }
 
 // FormatOf tells the format that a file's name asks for, svg or png.
@@ -80,7 +82,7 @@ func (f *Figure) draw(c draw.Canvas, height vg.Length) {
 	c.Fill(c.Rectangle.Path())
 	top := height
 	for _, p := range f.panels {
-		part := draw.Crop(c, 12, -16, top-p.height-c.Min.Y+10, top-height-8)
+		part := draw.Crop(c, 12, -16, top-p.height-c.Min.Y+10+p.below, top-height-8)
 		p.plot.Draw(part)
 		top -= p.height
 	}
@@ -102,10 +104,22 @@ func newPlot(title string) *plot.Plot {
 		axis.Tick.Label.Color = inkColor
 		axis.Tick.LineStyle.Color = faintColor
 		axis.LineStyle.Color = faintColor
+		axis.Tick.Marker = plot.TickerFunc(plainTicks)
 	}
 	p.Legend.TextStyle.Font.Variant = "Sans"
 	p.Legend.TextStyle.Font.Size = labelSize
 	return p
+}
+
+// plainTicks are the library's ticks with figures as people write them: 250, not 250.00.
+func plainTicks(low, high float64) []plot.Tick {
+	ticks := plot.DefaultTicks{}.Ticks(low, high)
+	for i := range ticks {
+		if ticks[i].Label != "" {
+			ticks[i].Label = strconv.FormatFloat(ticks[i].Value, 'g', 6, 64)
+		}
+	}
+	return ticks
 }
 
 // clipped shortens a label that would take too much room.

@@ -20,6 +20,8 @@ const (
 	planWidth   = vg.Length(720)
 	rowHeight   = vg.Length(30)
 	panelMargin = vg.Length(96)
+	legendRoom  = vg.Length(36)
+	axisRoom    = vg.Length(36)
 	barWidth    = vg.Length(9)
 	mostRows    = 40
 	labelRunes  = 36
@@ -62,7 +64,9 @@ func scopePanel(p *plan.Plan) panel {
 			},
 		})
 	}
-	out := barPanel("Use of each budget, in percent", rows, 100)
+	out := barPanel("Use of each budget", rows, 100)
+	out.plot.X.Label.Text = "percent of the budget"
+	out.height, out.below = out.height+legendRoom, legendRoom
 	out.plot.Legend.Add("at the desired intervals", swatch{demandColor})
 	out.plot.Legend.Add("at the planned intervals", swatch{projectedColor})
 	if !p.Feasible {
@@ -98,7 +102,9 @@ func stretchPanel(p *plan.Plan) panel {
 			bars:  []bar{{j.Stretch, c, fmt.Sprintf("%.3g×", j.Stretch)}},
 		})
 	}
-	return barPanel("Stretch of each job's interval", rows, 1)
+	out := barPanel("Stretch of each job's interval", rows, 1)
+	out.plot.X.Label.Text = "times the desired interval"
+	return out
 }
 
 // barPanel draws horizontal bars, the first row on top, and a line that they are measured against.
@@ -126,8 +132,7 @@ func barPanel(title string, rows []row, limit float64) panel {
 	p.Y.Tick.Marker = plot.ConstantTicks(ticks)
 	p.Y.Tick.Length = 0
 	p.Y.LineStyle.Width = 0
-	p.Legend.Top, p.Legend.Left = false, false
-	p.Legend.YOffs = -vg.Length(34)
+	p.Legend.YOffs = -axisRoom - legendRoom // below the axis and its label
 	p.Legend.Padding = 3
 	p.Add(limitLine(limit))
 	return panel{plot: p, height: panelMargin + rowHeight*vg.Length(max(1, len(rows)))}

@@ -26,11 +26,13 @@ func sweepPanel(s *plan.Sweep, title, label string, value func(plan.SweepPoint) 
 	for _, one := range s.Points {
 		xy := plotter.XY{X: one.Value, Y: value(one)}
 		points = append(points, xy)
-		if !one.Feasible {
+		if !one.Holds {
 			over = append(over, xy)
 		}
 	}
-	p.Add(plotter.NewGrid())
+	grid := plotter.NewGrid()
+	grid.Horizontal.Color, grid.Vertical.Color = faintColor, faintColor
+	p.Add(grid)
 	line, marks, err := plotter.NewLinePoints(points)
 	if err != nil {
 		panic(err) // the values are finite
@@ -46,7 +48,7 @@ func sweepPanel(s *plan.Sweep, title, label string, value func(plan.SweepPoint) 
 		bad.GlyphStyle = draw.GlyphStyle{Color: overColor, Radius: 3.5, Shape: draw.CrossGlyph{}}
 		p.Add(bad)
 		p.Legend.Add("does not fit", bad)
-		p.Legend.Top = true
+		p.Legend.Left = true
 	}
 	if !math.IsNaN(s.Fits) {
 		p.Add(limitLine(s.Fits))
@@ -55,6 +57,7 @@ func sweepPanel(s *plan.Sweep, title, label string, value func(plan.SweepPoint) 
 	if p.X.Max <= p.X.Min {
 		p.X.Min, p.X.Max = p.X.Min-1, p.X.Max+1
 	}
+	p.Y.Min, p.Y.Max = p.Y.Min-0.05*(p.Y.Max-p.Y.Min), p.Y.Max+0.1*(p.Y.Max-p.Y.Min)
 	return panel{plot: p, height: vg.Length(230)}
 }
 

@@ -1,0 +1,219 @@
+package cli
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/tapyr/tapyr/cmd/internal/chart"
+	"github.com/tapyr/tapyr/plan"
+	"github.com/tapyr/tapyr/schema"
+	"github.com/tapyr/tapyr/validate"
+)
+
+// newPlanCommand is "tapyr plan".
+func newPlanCommand() *Command {
+	return &Command{
+		Name:      "plan",
+		Usage:     "say which interval each job can have, why, and when quotas would run out",
+		ArgsUsage: "[PATH...]",
+		ArgsMax:   -1,
+		Description: "Divides the budget of every limit among the jobs that use it. Where it is not enough, the lowest priority " +
+			"gives way first: its intervals are stretched until the rest fits. Critical jobs are never stretched by a quota; if " +
+			"they alone do not fit, the plan is infeasible, and it says what would help.\n\n" +
+			"The status is 1 if the plan is infeasible or breaks a promise of the documents (maxInterval, settings.assert); with " +
+			"--base, only if it is worse than the base as well.",
+		Examples: []Example{
+			{Comment: "the plan of a folder of documents", Line: "tapyr plan examples/meraki --fanout meraki-organizations=3"},
+			{Comment: "how many organizations would fit", Line: "tapyr plan examples/meraki --sweep fanout.meraki-organizations=1..12"},
+			{Comment: "why a job gets the interval that it gets", Line: "tapyr plan examples/meraki --fanout meraki-organizations=3 --explain meraki-clients"},
+			{Comment: "what another quota would change", Line: "tapyr plan examples/meraki --fanout meraki-organizations=3 --set provider.meraki.limits.daily.max=20000"},
+		},
+		Flags: []cli.Flag{
+			fanoutFlag(), atFlag(), zoneFlag(), setFlag(), onlyFlag(),
+			&cli.StringFlag{Name: "ledger", Usage: "begin with the counters of `FILE`, a state file or counters as CSV"},
+			&cli.StringFlag{Name: "base", Usage: "compare with the documents at `PATH`, or at git:REV of the same paths"},
+			&cli.StringFlag{Name: "sweep", Usage: "plan along `PATH=FROM..TO`, such as fanout.NAME=10..500, and say what still fits"},
+			&cli.StringFlag{Name: "explain", Usage: "write down the arithmetic of `JOB`"},
+			&cli.StringFlag{Name: "schedule", Usage: "list the start times in `T1..T2` (RFC 3339)"},
+			&cli.BoolFlag{Name: "worst-window", Usage: "plan for the longest window of the coming year: 31 days, 25 hours"},
+			&cli.BoolFlag{Name: "no-reclaim", Usage: "leave out the second pass, which gives unused room back"},
+			&cli.StringFlag{Name: "plot", Usage: "draw the plan into `FILE`, .svg or .png"},
+			formatFlag("table", "json", "csv", "markdown", "html"), outputFlag(),
+		},
+		Run: runPlan,
+	}
+}
+
+// fanoutFlag is --fanout, read with Call.fanout.
+func fanoutFlag() cli.Flag {
+	return &cli.StringSliceFlag{Name: "fanout", Usage: "take the inventory of a job to hold this many items: `NAME=N`; repeatable"}
+}
+
+// setFlag is --set, applied by Call.loadChanged.
+func setFlag() cli.Flag {
+	return &cli.StringSliceFlag{Name: "set", KeepSpace: true, Usage: "change a value of the documents first: `PATH=VALUE`, such as job.devices.interval=10m; repeatable"}
+}
+
+// fanout reads --fanout. Names must be jobs of the configuration that have an inventory or children.
+func (c *Call) fanout(config *validate.Config) (map[string]int64, error) {
+	sizes := make(map[string]int64)
+	for _, text := range c.StringSlice("fanout") {
+		name, count, _ := strings.Cut(text, "=")
+		n, err := strconv.ParseInt(count, 10, 64)
+		if err != nil || n < 0 || n > 1_000_000_000 {
+			return nil, c.Usagef("--fanout: %q is not NAME=N with a whole number up to 1000000000, as meraki-networks=120", text)
+		}
+		if config.Job(name) == nil {
+			return nil, c.Usagef("--fanout: there is no job %q%s", name, schema.DidYouMean(name, jobNames(config)))
+		}
+		sizes[name] = n
+	}
+	return sizes, nil
+}
+
+func jobNames(config *validate.Config) []string {
+	var names []string
+	for _, j := range config.Jobs {
+		names = append(names, j.Name)
+	}
+	return names
+}
+
+// loadChanged reads the documents, with the changes of --set.
+func (c *Call) loadChanged() (*validate.Config, error) {
+	read, err := c.readDocuments()
+	if err != nil {
+		return nil, err
+	}
+	if read, err = c.applySets(read); err != nil {
+		return nil, err
+	}
+	return c.checkDocuments(read)
+}
+
+func (c *Call) applySets(read *documents) (*documents, error) {
+	var settings []schema.Setting
+	for _, text := range c.StringSlice("set") {
+		s, err := schema.ParseSetting(text)
+		if err != nil {
+			return nil, c.Usagef("--set %s", err)
+		}
+		settings = append(settings, s)
+	}
+	changed := *read
+	var err error
+	if changed.docs, err = schema.Apply(read.docs, settings); err != nil {
+		return nil, c.Usagef("--set %s", err)
+	}
+	return &changed, nil
+}
+
+func runPlan(call *Call) error {
+	if err := call.onlyOneOf("base", "sweep", "explain", "schedule"); err != nil {
+		return err
+	}
+	config, err := call.loadChanged()
+	if err != nil {
+		return err
+	}
+	in, err := call.planInput(config)
+	if err != nil {
+		return err
+	}
+	switch {
+	case call.IsSet("base"):
+		return runPlanDiff(call, in)
+	case call.IsSet("sweep"):
+		return runPlanSweep(call, in)
+	case call.IsSet("explain"):
+		return runPlanExplain(call, in)
+	case call.IsSet("schedule"):
+		return runPlanSchedule(call, in)
+	}
+	p := plan.Make(in)
+	if err := writePlan(call, p); err != nil {
+		return err
+	}
+	if err := call.plot(func() *chart.Figure { return chart.Plan(p) }); err != nil {
+		return err
+	}
+	return planStatus(p)
+}
+
+// onlyOneOf refuses flags that each make a report of their own.
+func (c *Call) onlyOneOf(names ...string) error {
+	var set []string
+	for _, name := range names {
+		if c.IsSet(name) {
+			set = append(set, "--"+name)
+		}
+	}
+	if len(set) > 1 {
+		return c.Usagef("%s do not go together; give one of them", join(set, "and"))
+	}
+	return nil
+}
+
+func (c *Call) planInput(config *validate.Config) (plan.Input, error) {
+	sizes, err := c.fanout(config)
+	if err != nil {
+		return plan.Input{}, err
+	}
+	in := plan.Input{Config: config, At: c.Now(), Fanout: sizes, NoReclaim: c.Bool("no-reclaim"), WorstWindow: c.Bool("worst-window")}
+	if file := c.String("ledger"); file != "" {
+		if in.State, err = readPlanState(file); err != nil {
+			return plan.Input{}, err
+		}
+	}
+	return in, nil
+}
+
+// planStatus is the bad news of a plan, or nil.
+func planStatus(p *plan.Plan) error {
+	if p.Holds() {
+		return nil
+	}
+	if !p.Feasible {
+		return &BadNewsError{Summary: "the plan is infeasible"}
+	}
+	return &BadNewsError{Summary: "the plan breaks a promise of the documents"}
+}
+
+// plot draws into the file of --plot, where it is given.
+func (c *Call) plot(figure func() *chart.Figure) error {
+	name := c.String("plot")
+	if name == "" {
+		return nil
+	}
+	format, err := chart.FormatOf(name)
+	if err != nil {
+		return c.Usagef("--plot: %s", err)
+	}
+	out, err := c.Env.openOutput(name, false)
+	if err != nil {
+		return err
+	}
+	if err := figure().Write(out, format); err != nil {
+		_ = out.Discard() // the first error is the one to report
+		return fmt.Errorf("cannot draw %s: %w", name, err)
+	}
+	return out.Close()
+}
+
+// writePlan writes a plan in the format asked for.
+func writePlan(call *Call, p *plan.Plan) error {
+	switch call.Format() {
+	case "json":
+		return call.Out.JSON(planJSONOf(p))
+	case "csv":
+		return planCSV(p).writeCSV(call.Out)
+	case "markdown":
+		return planReportOf(p, call.Zone()).writeMarkdown(call.Out)
+	case "html":
+		return writePlanHTML(call, p)
+	}
+	return planReportOf(p, call.Zone()).writeText(call.Out)
+}
