@@ -58,6 +58,7 @@ type Example struct {
 // what concerns tapyr itself. A new command is one more line here.
 var topCommands = []func() *Command{
 	newPlanCommand,
+	newInspectCommand,
 	newCompletionCommand,
 	newManCommand,
 	newVersionCommand,
