@@ -17,8 +17,8 @@ const (
 	// MaxFileBytes is the size of the largest file that Decode reads.
 	MaxFileBytes = 16 << 20
 
-	maxDepth     = 100
-	maxValues    = 2_000_000
+	maxDepth  = 100
+	maxValues = 2_000_000
 )
 
 // Decode reads the documents of one file. The file's own problems, broken YAML above all, come second; what is wrong within a
@@ -37,7 +37,7 @@ func Decode(file string, data []byte) ([]*Document, []Problem) {
 		var node yaml.Node
 		err := load(loader, &node)
 		if errors.Is(err, io.EOF) {
-			return docs, nil
+			return docs, emptyFile(file, docs)
 		}
 		if err != nil {
 			return docs, []Problem{syntaxProblem(file, err)}
@@ -46,6 +46,15 @@ func Decode(file string, data []byte) ([]*Document, []Problem) {
 			docs = append(docs, doc)
 		}
 	}
+}
+
+// emptyFile remarks on a file without any document.
+func emptyFile(file string, docs []*Document) []Problem {
+	if len(docs) > 0 {
+		return nil
+	}
+	at := Position{File: file, Line: 1, Column: 1}
+	return []Problem{{Position: at, Severity: SeverityNotice, Rule: RuleEmptyFile, Message: "the file holds no document"}}
 }
 
 // load turns a panic of the YAML library into an error: a parser's fault must not end the program that reads a user's file.

@@ -122,4 +122,6 @@ const (
 	RuleAmbiguous = "ambiguous-scalar"
 	// RuleTooLarge is a file, a nesting or an expansion of aliases beyond what is read.
 	RuleTooLarge = "too-large"
+	// RuleEmptyFile is a file without a document.
+	RuleEmptyFile = "empty-file"
 )

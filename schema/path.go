@@ -25,6 +25,27 @@ func (d *Document) KeyPosition(path string) Position {
 	return nodePosition(d.File, locate(d.node, splitPath(path), true))
 }
 
+// PositionWithin is a place within the text at path: a line and a column of that text, from 1, columns in characters. Where the
+// text is not written as it is, in one line, it is the position of the whole.
+func (d *Document) PositionWithin(path string, line, column int) Position {
+	at := d.Position(path)
+	if d.node == nil || line != 1 {
+		return at
+	}
+	n := locate(d.node, splitPath(path), false)
+	const block = yaml.LiteralStyle | yaml.FoldedStyle
+	switch quoted := n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0; {
+	case n.Kind != yaml.ScalarNode || n.Style&block != 0:
+		return at
+	case quoted && strings.ContainsAny(n.Value, "'\"\\\n"):
+		return at // escapes may have shifted what follows
+	case quoted:
+		column++
+	}
+	at.Column += column - 1
+	return at
+}
+
 // Has tells whether the document has a value at the path, a broken one included.
 func (d *Document) Has(path string) bool {
 	if d.node == nil {
