@@ -28,8 +28,8 @@ type SecretRef struct {
 
 // Target is one host of an account.
 type Target struct {
-	// Name is unique in the account.
-	Name string `json:"name" jsonschema:"required,pattern=^[A-Za-z0-9]([-._A-Za-z0-9]*[A-Za-z0-9])?$,maxLength=63"`
+	// Name is unique in the account; any text, such as a serial number or an address.
+	Name string `json:"name" jsonschema:"required,minLength=1,maxLength=253,example=router-1"`
 	// BaseURL is where its requests go.
 	BaseURL string `json:"baseURL" jsonschema:"required,format=uri"`
 	// Vars are constant variables of every request to this target.

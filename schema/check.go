@@ -317,7 +317,6 @@ var patternNames = map[string]string{
 	`^[^/]+/[^/]+$`:                   "PROVIDER/LIMIT, such as meraki/daily",
 	`^[a-zA-Z_:][a-zA-Z0-9_:]*$`:      "a metric's name: letters, digits, _ and :, no digit first",
 	namePattern:                       "a name: lower-case letters, digits and hyphens, a letter or digit first and last",
-	`^[A-Za-z0-9]([-._A-Za-z0-9]*[A-Za-z0-9])?$`: "a name: letters, digits, hyphens, dots and _, a letter or digit first and last",
 }
 
 func typeNames(want []string) string {

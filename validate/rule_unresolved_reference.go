@@ -15,7 +15,8 @@ var ruleUnresolvedReference = &Rule{
 	Summary:  "a name that refers to a document, limit, template or route must be that of one",
 	Why: "An account names its provider, a job its account, the job whose inventory it runs over, and perhaps a template; " +
 		"limitFrom and assertions name limits, and spend policies name providers, accounts and routes. A name that nothing has " +
-		"would leave a job without limits, or a limit without effect. Names are case-sensitive.",
+		"would leave a job without limits, or a limit without effect. Names are case-sensitive. In limitFrom it is a warning: such a " +
+		"refusal is treated like any other.",
 	Wrong: `apiVersion: tapyr/v1alpha1
 kind: Account
 metadata: { name: branch }
@@ -61,10 +62,9 @@ func (c *Config) names() (providers, accounts, jobs []string) {
 
 // reference reports a name that is not among the known ones. An empty one is the business of missing-field.
 func (f *finder) reference(doc *schema.Document, path, what, name string, known []string) {
-	if name == "" || slices.Contains(known, name) {
-		return
+	if name != "" && !slices.Contains(known, name) {
+		f.at(doc, path, "there is no %s %q%s", what, name, knownHint(name, known))
 	}
-	f.at(doc, path, "there is no %s %q%s", what, name, knownHint(name, known))
 }
 
 // knownHint names the nearest of the known names, or all of them where they are few.
@@ -105,7 +105,9 @@ func (f *finder) limitFromReferences(p *Provider) {
 	values := limited.LimitFrom.Values
 	for _, value := range slices.Sorted(maps.Keys(values)) {
 		path := schema.JoinPath("spec.errors.rateLimited.limitFrom.values", value)
-		f.reference(p.Doc, path, "limit of this provider", values[value], p.limitNames())
+		if name, known := values[value], p.limitNames(); !slices.Contains(known, name) {
+			f.warn(p.Doc, path, "there is no limit %q of this provider, so the header names nothing%s", name, knownHint(name, known))
+		}
 	}
 }
 
