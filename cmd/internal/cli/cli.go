@@ -63,7 +63,7 @@ func runTree(ctx context.Context, env *Env, root *Command, words []string) int {
 	if len(words) > 0 && words[0] == completeWord {
 		return complete(env, root, words[1:])
 	}
-	return report(ctx, env, execute(ctx, env, root, words))
+	return conclude(ctx, env, execute(ctx, env, root, words))
 }
 
 // execute arranges the words, then either shows help or hands them to the
@@ -110,9 +110,9 @@ func newApp(env *Env, root *Command, line *line) *cli.App {
 	}
 }
 
-// report says on standard error what went wrong, if anything did, and returns
+// conclude says on standard error what went wrong, if anything did, and returns
 // the status that it means.
-func report(ctx context.Context, env *Env, err error) int {
+func conclude(ctx context.Context, env *Env, err error) int {
 	var badNews *BadNewsError
 	switch {
 	case err == nil:
