@@ -7,6 +7,9 @@ import (
 	"github.com/tapyr/tapyr/schema"
 )
 
+// Place finds where a field of the job was written, such as spec.interval: in its own document, or else in its template.
+func (j *Job) Place(path string) (*schema.Document, string) { return j.place(path) }
+
 // place finds where a field of the job was written: in its own document, or else in its template. path begins with "spec.".
 func (j *Job) place(path string) (*schema.Document, string) {
 	if j.Doc.Has(path) {

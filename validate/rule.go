@@ -22,7 +22,11 @@ type Rule struct {
 	// ExampleBase, as far as they do not declare one of the same kind and name themselves. Tests run both.
 	Wrong, Right string
 
-	// check is nil for rules that package schema applies while it decodes.
+	// Planned rules need a plan, which is made after validation: the command applies them, not Check. Their findings leave
+	// the Config valid.
+	Planned bool
+
+	// check is nil for rules that package schema applies while it decodes, and for planned ones.
 	check func(*finder)
 }
 

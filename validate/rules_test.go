@@ -39,6 +39,9 @@ func declares(example, base string) bool {
 // Every rule's page has a wrong example that triggers that rule and no other, and a right one that triggers nothing.
 func TestExamplesOfRules(t *testing.T) {
 	for _, rule := range Rules() {
+		if rule.Planned {
+			continue // the command's tests run these, and all others once more
+		}
 		t.Run(rule.Name, func(t *testing.T) {
 			wrong := rule.Wrong
 			if rule.Name != schema.RuleEmptyFile {

@@ -57,6 +57,7 @@ type Example struct {
 // first what people do with documents, then with ledgers and the daemon, then
 // what concerns tapyr itself. A new command is one more line here.
 var topCommands = []func() *Command{
+	newValidateCommand,
 	newPlanCommand,
 	newInspectCommand,
 	newCompletionCommand,

@@ -69,7 +69,12 @@ func (c *Call) checkDocuments(read *documents) (*validate.Config, error) {
 		}
 		return nil, &BadNewsError{Summary: fmt.Sprintf("the documents have %s; nothing was done", counted(len(errorsOnly), "error"))}
 	}
-	only := c.Only()
+	return onlyConfig(config, c.Only())
+}
+
+// onlyConfig restricts a configuration to what selectors concern; without any,
+// it is the whole.
+func onlyConfig(config *validate.Config, only []Selector) (*validate.Config, error) {
 	if len(only) == 0 {
 		return config, nil
 	}
