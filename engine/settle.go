@@ -1,0 +1,206 @@
+package engine
+
+import "slices"
+
+// Settlement is a response that has come.
+type Settlement struct {
+	// Ticket is the request's.
+	Ticket Ticket
+	// Response is the answer.
+	Response *Response
+}
+
+// landing is a settlement on its way.
+type landing struct {
+	record   *record
+	response *Response
+	outcome  outcome
+}
+
+// Settle reads the response of a granted request: it corrects what the request took, learns what the vendor shows, sets
+// penalties, and counts for the circuit breaker. Instants of responses do not go backwards. It is false where the request was
+// settled or released before.
+func (e *Engine) Settle(now int64, t Ticket, r *Response) bool {
+	now = e.tick(now)
+	e.settling = e.settling[:0]
+	e.land(now, t, r)
+	if len(e.settling) == 0 {
+		return false
+	}
+	e.learn(now)
+	return true
+}
+
+// SettleAll reads the responses of one instant. All of them have arrived: none is in flight at the others' observations.
+func (e *Engine) SettleAll(now int64, all []Settlement) {
+	now = e.tick(now)
+	e.settling = e.settling[:0]
+	for i := range all {
+		e.land(now, all[i].Ticket, all[i].Response)
+	}
+	e.learn(now)
+}
+
+// land ends the flight of one request.
+func (e *Engine) land(now int64, t Ticket, response *Response) {
+	r := e.find(t)
+	if r == nil || r.state != stateFlying {
+		return
+	}
+	r.becomeSettled()
+	p := r.prepared
+	for i := range p.entries {
+		en := &p.entries[i]
+		switch en.kind {
+		case kindRate:
+			if actual, ok := en.actual(response); ok && !en.shadow {
+				en.scope.refill(now, en.cold.ratio())
+				en.scope.used = saturatedAdd(en.scope.used, actual-en.cost)
+			}
+		case kindQuota:
+			actual, ok := en.actual(response)
+			if !ok {
+				actual = en.cost
+			}
+			if en.limit.counts != nil && !slices.Contains(en.limit.counts, response.Status) {
+				actual = 0
+			}
+			e.landUnits(now, r, en, actual)
+			en.cold.quota.touched = true
+		}
+	}
+	e.settling = append(e.settling, landing{r, response, p.account.provider.errors.outcomeOf(response)})
+}
+
+// maxUnits bounds what a header can say of units: as much as a document can.
+const maxUnits = 1e15
+
+// actual is the cost that a response tells; ok is false where it tells none that makes sense.
+func (en *entry) actual(r *Response) (units int64, ok bool) {
+	if en.limit.costFrom == nil {
+		return 0, false
+	}
+	d, _, ok := en.limit.costFrom.number(r.Fields, largest)
+	if !ok || d.negative() {
+		return 0, false
+	}
+	return min(d.ceil(), maxUnits), true
+}
+
+// landUnits ends the flight of units that a quota counts: kept of them stay.
+func (e *Engine) landUnits(now int64, r *record, en *entry, kept int64) {
+	e.current(now, en)
+	s, c := en.scope, en.cold
+	if e.serverSide {
+		if c.limit.counts != nil && kept > 0 {
+			e.countServed(now, en)
+		}
+		return
+	}
+	s.flying -= en.cost
+	switch {
+	case c.limit.rolling:
+		s.used += kept - en.cost
+		e.arrive(now, kept, c)
+		e.refresh(now, s, c, en.variant)
+	case c.grantedIn(now, r.granted):
+		s.used += kept - en.cost
+	}
+	if kept != en.cost {
+		e.correct(r.granted, en, kept)
+	}
+	if o := c.quota.seen; o != nil && c.limit.watched {
+		if f, _ := o.find(r.granted, r.id); f != nil {
+			f.settled, f.units = now, kept
+		}
+	}
+}
+
+// learn reads the responses that have landed.
+func (e *Engine) learn(now int64) {
+	for i := range e.settling {
+		l := &e.settling[i]
+		if !e.serverSide {
+			e.learnOne(now, l)
+		}
+	}
+	for i := range e.settling {
+		for j := range e.settling[i].record.prepared.entries {
+			en := &e.settling[i].record.prepared.entries[j]
+			if en.limit.watched && en.cold.quota.seen != nil {
+				en.cold.quota.seen.prune()
+			}
+		}
+		e.settling[i] = landing{}
+	}
+}
+
+func (e *Engine) learnOne(now int64, l *landing) {
+	r, p := l.record, l.record.prepared
+	rules := &p.account.provider.errors
+	limited := l.outcome == outcomeLimited
+	if limited {
+		e.countLimited(now, l)
+	}
+	if !cached(l.response) {
+		for i := range p.entries {
+			if en := &p.entries[i]; en.limit.sync != nil {
+				e.observe(now, l, en)
+			}
+		}
+	}
+	if limited {
+		asked, _, ok := rules.wait(l.response, now)
+		p.penalizedBy(rules, l.response, func(en *entry) {
+			base := asked
+			if !ok {
+				base = en.limit.base(rules)
+			}
+			en.penalize(now, r.granted, base, rules.maxNanos)
+		})
+	} else if l.outcome == outcomeSuccess {
+		for i := range p.entries {
+			p.entries[i].forgive(r.granted)
+		}
+	}
+	for i := range p.entries {
+		if en := &p.entries[i]; en.limit.adaptive != nil {
+			en.adapt(now, l.outcome, rules.named(l.response))
+		}
+	}
+	p.tell(now, r, l.outcome)
+}
+
+// Release ends a request that was granted: its slot is free, and what a limit counts only by the response's status is given back
+// if no response was read. It is called at least once for each granted request, in every case, and does nothing the second time.
+func (e *Engine) Release(now int64, t Ticket) bool {
+	r := e.find(t)
+	if r == nil || r.state != stateFlying && r.state != stateSettled {
+		return false
+	}
+	now = e.tick(now)
+	p := r.prepared
+	for i := range p.entries {
+		en := &p.entries[i]
+		en.scope.pins--
+		switch {
+		case en.kind == kindConcurrency:
+			en.scope.used--
+			en.scope.since = now
+		case en.kind == kindQuota && r.state == stateFlying:
+			kept := en.cost
+			if en.limit.counts != nil {
+				kept = 0
+			}
+			e.landUnits(now, r, en, kept)
+			if en.limit.watched && en.cold.quota.seen != nil {
+				en.cold.quota.seen.prune()
+			}
+		}
+	}
+	if r.probes != 0 {
+		p.abandon(r)
+	}
+	e.freeRecord(r)
+	return true
+}

@@ -1,0 +1,93 @@
+package engine
+
+import "sort"
+
+// timeline is a key's consumption by minute or hour, over the current and the previous window, oldest first: twelve bytes a slot
+// with anything in it.
+type timeline struct {
+	slots []slot
+	head  int
+}
+
+// slot holds the units of one minute or hour, by its number since the Unix epoch.
+type slot struct {
+	number    uint32
+	low, high uint32 // of an int64
+}
+
+func (s slot) units() int64 { return int64(uint64(s.high)<<32 | uint64(s.low)) }
+
+func newSlot(number, units int64) slot {
+	return slot{number: uint32(number), low: uint32(units), high: uint32(uint64(units) >> 32)}
+}
+
+// add counts units in the slot of a number, which is the last one or later.
+func (t *timeline) add(number, units int64) {
+	if n := len(t.slots); n > t.head && t.slots[n-1].number == uint32(number) {
+		t.slots[n-1] = newSlot(number, t.slots[n-1].units()+units)
+		return
+	}
+	if len(t.slots) == cap(t.slots) {
+		live := t.slots[t.head:]
+		if t.head < len(t.slots)/8+1 {
+			grown := make([]slot, len(live), len(live)+len(live)/8+4)
+			copy(grown, live)
+			t.slots = grown
+		} else {
+			t.slots = append(t.slots[:0], live...)
+		}
+		t.head = 0
+	}
+	t.slots = append(t.slots, newSlot(number, units))
+}
+
+// correct changes the units of a slot that is still there.
+func (t *timeline) correct(number, by int64) {
+	if t == nil {
+		return
+	}
+	live := t.slots[t.head:]
+	i := sort.Search(len(live), func(i int) bool { return live[i].number >= uint32(number) })
+	if i < len(live) && live[i].number == uint32(number) {
+		live[i] = newSlot(number, live[i].units()+by)
+	}
+}
+
+// drop forgets the slots before a number.
+func (t *timeline) drop(number int64) {
+	if t == nil || number <= 0 {
+		return
+	}
+	for t.head < len(t.slots) && int64(t.slots[t.head].number) < number {
+		t.head++
+	}
+}
+
+// Slot is the consumption of a minute, or of an hour of windows longer than a day.
+type Slot struct {
+	// StartNanos is its beginning, in nanoseconds since the Unix epoch.
+	StartNanos int64
+	// Units were granted in it.
+	Units int64
+}
+
+// Timeline is the consumption of a quota's key in the current and the previous window, oldest first; slots without any are left
+// out. nil where the key is not known.
+func (e *Engine) Timeline(now int64, provider, limitName, key string) []Slot {
+	now = e.tick(now)
+	var out []Slot
+	e.eachQuota(func(s *scope, c *coldScope) {
+		if c.limit.name != limitName || c.limit.provider.name != provider || e.key(c) != key || c.quota.timeline == nil {
+			return
+		}
+		e.refresh(now, s, c, c.variant)
+		t := c.quota.timeline
+		if c.limit.rolling {
+			t.drop((now - 2*c.limit.length) / c.limit.slotNanos)
+		}
+		for _, s := range t.slots[t.head:] {
+			out = append(out, Slot{StartNanos: int64(s.number) * c.limit.slotNanos, Units: s.units()})
+		}
+	})
+	return out
+}
