@@ -5,81 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
-
-// steppedClock is the clock of Conform: it stands still unless it is set, or slept
-// on in the mode in which a sleep moves it.
-type steppedClock struct {
-	now, wall int64 // nanoseconds; wall is the time of day when now was 0
-	advance   bool
-}
-
-func (c *steppedClock) Monotonic() time.Duration { return time.Duration(c.now) }
-
-func (c *steppedClock) Wall() time.Time { return time.Unix(0, c.wall+c.now).UTC() }
-
-// tick is the grain of recorded times.
-const tick = int64(time.Second) / 512
-
-// Sleep overshoots to the next tick, as a real sleep does.
-func (c *steppedClock) Sleep(ctx context.Context, d time.Duration) error {
-	if c.advance {
-		ticks := int64(math.Ceil(d.Seconds()*512 - 1e-6))
-		c.now += max(0, ticks) * tick
-	}
-	return ctx.Err()
-}
-
-// cacheFile is the file of a sequence and what else may happen to it.
-type cacheFile interface {
-	Cache
-	write(text []byte) error
-	remove() error
-	// setFault makes Store fail, and Load find nothing, while it is on.
-	setFault(on bool) error
-}
-
-// memoryFile is the cacheFile of Conform.
-type memoryFile struct {
-	text   []byte
-	exists bool
-	fault  bool // writes fail, and nothing is there
-}
-
-func (f *memoryFile) Load() ([]byte, error) {
-	if !f.exists || f.fault {
-		return nil, fs.ErrNotExist
-	}
-	return f.text, nil
-}
-
-func (f *memoryFile) Store(text []byte) error {
-	if f.fault {
-		return fs.ErrExist // a plain file stands where the folder should be
-	}
-	f.text, f.exists = text, true
-	return nil
-}
-
-func (f *memoryFile) write(text []byte) error {
-	f.text, f.exists = text, true
-	return nil
-}
-
-func (f *memoryFile) remove() error {
-	f.text, f.exists = nil, false
-	return nil
-}
-
-func (f *memoryFile) setFault(on bool) error {
-	f.fault = on
-	return nil
-}
 
 // rig runs one sequence and notes what happens.
 type rig struct {
@@ -107,26 +36,31 @@ func newRig(s *sequence, d dialect, file cacheFile) *rig {
 		ttl:     ttl{length: defaultTTL},
 		calls:   make(map[Key]int),
 	}
-	r.setTTL(s.Config.CacheTTL)
 	return r
 }
 
 // setTTL takes a number of seconds, or null for a file that never expires.
-func (r *rig) setTTL(text jsontext.Value) {
+func (r *rig) setTTL(text jsontext.Value) error {
 	if text == nil {
-		return
+		return nil
 	}
-	length, limited := plain(text).(float64)
+	length, limited, err := numberOrNull("cache_ttl", text)
 	r.ttl = ttl{length: duration(length), never: !limited}
+	return err
 }
 
-// open makes a new limiter; on failure, the old one stays.
-func (r *rig) open() error {
-	if r.limiter == nil && r.s.CacheFile != nil {
+// prepare makes what is there before the first limiter is.
+func (r *rig) prepare() error {
+	if r.s.CacheFile != nil {
 		if err := r.file.write([]byte(*r.s.CacheFile)); err != nil {
 			return err
 		}
 	}
+	return r.setTTL(r.s.Config.CacheTTL)
+}
+
+// open makes a new limiter; on failure, the old one stays.
+func (r *rig) open() error {
 	rateOr := func(v *float64, byDefault float64) float64 {
 		if v == nil {
 			return byDefault
@@ -204,8 +138,10 @@ func (r *rig) resolve(ctx context.Context, key Key) (string, error) {
 	if a.Fail {
 		return "", errRecorded
 	}
-	org, _ := plain(a.Org).(string)
-	return org, nil
+	if a.Org == nil { // null: it does not know
+		return "", nil
+	}
+	return *a.Org, nil
 }
 
 func (r *rig) hydrate(ctx context.Context, org string) error {
@@ -237,6 +173,10 @@ func (r *rig) step(o *operation) error {
 	before := r.limiter
 	networks, devices, buckets := before.networks.all(), before.devices.all(), before.orgs.all()
 	exp, err := r.do(o)
+	var unusable *inputError
+	if errors.As(err, &unusable) {
+		return err
+	}
 	if o.Op == "reopen" {
 		if err != nil {
 			exp = map[string]any{"raises": pythonName(err)}
@@ -244,10 +184,6 @@ func (r *rig) step(o *operation) error {
 			exp = r.contents()
 		}
 		return compare("exp", inOrder(o.Exp), exp)
-	}
-	var unusable *inputError
-	if errors.As(err, &unusable) {
-		return err
 	}
 	if err != nil {
 		exp["raises"] = pythonName(err)
@@ -363,7 +299,9 @@ func (r *rig) surroundings(o *operation) error {
 	case "fault":
 		return r.file.setFault(*o.On)
 	case "reopen":
-		r.setTTL(o.CacheTTL)
+		if err := r.setTTL(o.CacheTTL); err != nil {
+			return &inputError{err}
+		}
 		return r.open()
 	}
 	return nil

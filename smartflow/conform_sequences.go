@@ -41,10 +41,10 @@ type sequenceConfig struct {
 
 // answer is what the resolver does when it is called.
 type answer struct {
-	ChargeGlobal int64          `json:"charge_global"`
-	Reenter      *string        `json:"reenter"`
-	Fail         bool           `json:"fail"`
-	Org          jsontext.Value `json:"org"`
+	ChargeGlobal int64   `json:"charge_global"`
+	Reenter      *string `json:"reenter"`
+	Fail         bool    `json:"fail"`
+	Org          *string `json:"org"`
 }
 
 // hydration is what the hydrator does for an organization.
@@ -165,6 +165,9 @@ func (r *reporter) sequences(top map[string]jsontext.Value) {
 
 func (r *reporter) sequence(s *sequence) error {
 	rig := newRig(s, r.dialect, r.newFile())
+	if err := rig.prepare(); err != nil {
+		return err
+	}
 	if err := rig.open(); err != nil {
 		return fmt.Errorf("init: %w", err)
 	}

@@ -80,6 +80,17 @@ func caseName(section string, i int, text jsontext.Value) string {
 // missing complains about a member that a case cannot do without.
 func missing(name string) error { return fmt.Errorf("member %q is missing", name) }
 
+// numberOrNull reads a member that is a number, or null for none.
+func numberOrNull(name string, text jsontext.Value) (v float64, ok bool, err error) {
+	switch v := plain(text).(type) {
+	case float64:
+		return v, true, nil
+	case nil:
+		return 0, false, nil
+	}
+	return 0, false, fmt.Errorf("%s is %s: it must be a number or null", name, text)
+}
+
 // compare is difference as an error.
 func compare(name string, want, got any) error {
 	if d := difference(name, want, got); d != "" {
@@ -311,8 +322,14 @@ func freshCase(d dialect, _ section, text jsontext.Value) error {
 	if c.Now == nil || c.SavedTS == nil || c.TTL == nil || c.Expected == nil {
 		return missing("now, saved_ts, ttl or expected_fresh")
 	}
-	savedTS, ok := plain(c.SavedTS).(float64)
-	length, limited := plain(c.TTL).(float64)
+	savedTS, ok, err := numberOrNull("saved_ts", c.SavedTS)
+	if err != nil {
+		return err
+	}
+	length, limited, err := numberOrNull("ttl", c.TTL)
+	if err != nil {
+		return err
+	}
 	fresh := d.fresh(epoch(savedTS), ok, epoch(*c.Now), ttl{length: duration(length), never: !limited})
 	return compare("fresh", *c.Expected, fresh)
 }

@@ -262,6 +262,8 @@ func cutAndRecovery(t *testing.T, v *vendor, l *Limiter) {
 		}
 	}
 	t.Logf("recovered in %v", time.Since(back))
+	// The queues of the slow time are worked off meanwhile.
+	time.Sleep(time.Until(back.Add(60 * time.Second)))
 	v.take()
 }
 
