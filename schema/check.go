@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/big"
 	"path"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -107,6 +108,7 @@ func (d *Document) check() {
 		}
 	}
 	s.add(ve)
+	d.Problems = slices.DeleteFunc(d.Problems, func(p Problem) bool { return p.Severity == SeverityWarning && s.seen[p.Path] })
 	sort.SliceStable(s.bad, func(i, j int) bool { return len(s.bad[i]) > len(s.bad[j]) })
 	for _, location := range s.bad {
 		prune(d.Tree, location)
@@ -124,7 +126,7 @@ type shapeReport struct {
 // add reports the leaves of an error. Of a choice between forms the one that the value's type fits is explained.
 func (s *shapeReport) add(e *jsonschema.ValidationError) {
 	if _, choice := e.ErrorKind.(*kind.OneOf); choice {
-		if fit := fitting(e); fit != nil {
+		if fit := fitting(e); fit != nil && !isEnum(fit) {
 			s.add(fit)
 			return
 		}
@@ -145,6 +147,14 @@ func (s *shapeReport) add(e *jsonschema.ValidationError) {
 func isFormat(e *jsonschema.ValidationError) bool {
 	_, ok := e.ErrorKind.(*kind.Format)
 	return ok
+}
+
+// isEnum tells that a form takes one of a few words only: the title of the choice says more than those words.
+func isEnum(e *jsonschema.ValidationError) bool {
+	if _, ok := e.ErrorKind.(*kind.Enum); ok {
+		return true
+	}
+	return len(e.Causes) == 1 && isEnum(e.Causes[0])
 }
 
 // fitting is the only form whose type is that of the value, or nil.
@@ -184,11 +194,25 @@ func (s *shapeReport) leaf(e *jsonschema.ValidationError) {
 		}
 	case *kind.Required:
 		for _, name := range k.Missing {
-			s.missing(e.InstanceLocation, name)
+			if !s.misspelt(e, name) {
+				s.missing(e.InstanceLocation, name)
+			}
 		}
 	default:
 		s.problem(e, e.InstanceLocation, ruleOf(e), s.expected(e))
 	}
+}
+
+// misspelt tells whether the field is probably there under an unknown name, which is reported: one mistake, one problem.
+func (s *shapeReport) misspelt(e *jsonschema.ValidationError, name string) bool {
+	there, _ := valueAt(s.doc.Tree, e.InstanceLocation).(map[string]any)
+	known := s.properties(e)
+	for key := range there {
+		if !slices.Contains(known, key) && Nearest(key, known) == name {
+			return true
+		}
+	}
+	return false
 }
 
 func unknownHint(name string, known []string) string {
@@ -245,11 +269,14 @@ func (s *shapeReport) problem(e *jsonschema.ValidationError, location []string, 
 	case concealed(at):
 		message = fmt.Sprintf("%s must not hold a value itself; say where it is found: env: NAME or file: PATH", name)
 	case rule == RuleUnit:
-		message = fmt.Sprintf("%s: %s", name, e.ErrorKind.(*kind.Format).Err)
+		message = e.ErrorKind.(*kind.Format).Err.Error()
+		if !strings.HasPrefix(message, name+" ") {
+			message = name + ": " + message
+		}
 	case value == nil:
 		message = fmt.Sprintf("%s is empty, want %s", name, want)
 	default:
-		message = fmt.Sprintf("%s is %s, want %s", name, quoted(value), want)
+		message = fmt.Sprintf("%s is %s, want %s%s", name, quoted(value), want, numberHint(value, want))
 	}
 	s.doc.Problems = append(s.doc.Problems, s.doc.Problem(SeverityError, rule, at, message))
 }
@@ -334,6 +361,15 @@ func typeNames(want []string) string {
 func quoteHint(k *kind.Type) string {
 	if len(k.Want) == 1 && k.Want[0] == "string" && (k.Got == "number" || k.Got == "integer" || k.Got == "boolean") {
 		return "; write it in quotes"
+	}
+	return ""
+}
+
+// numberHint helps with a number in quotes where a number is due.
+func numberHint(value any, want string) string {
+	text, ok := value.(string)
+	if ok && jsonNumber.MatchString(text) && strings.Contains(want, "number") {
+		return "; write it without quotes"
 	}
 	return ""
 }

@@ -37,8 +37,10 @@ func (d *Document) PositionWithin(path string, line, column int) Position {
 	switch quoted := n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0; {
 	case n.Kind != yaml.ScalarNode || n.Style&block != 0:
 		return at
-	case quoted && strings.ContainsAny(n.Value, "'\"\\\n"):
-		return at // escapes may have shifted what follows
+	case strings.Contains(n.Value, "\n"),
+		n.Style&yaml.SingleQuotedStyle != 0 && strings.Contains(n.Value, "'"),
+		n.Style&yaml.DoubleQuotedStyle != 0 && strings.ContainsAny(n.Value, "\"\\"):
+		return at // breaks and escapes have shifted what follows
 	case quoted:
 		column++
 	}

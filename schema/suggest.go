@@ -17,12 +17,28 @@ func Nearest(name string, candidates []string) string {
 		if c == name || len(c) > 100 {
 			continue
 		}
-		distance := smetrics.WagnerFischer(strings.ToLower(name), strings.ToLower(c), 1, 1, 1)
+		distance := editDistance(strings.ToLower(name), strings.ToLower(c))
 		if distance < bestDistance {
 			best, bestDistance = c, distance
 		}
 	}
 	return best
+}
+
+// editDistance counts single characters put in, left out or replaced. Two neighbours that changed places, the most frequent slip
+// of fast fingers, are one mistake, not two.
+func editDistance(a, b string) int {
+	if len(a) == len(b) {
+		for i := 0; i+1 < len(a); i++ {
+			if a[i] != b[i] {
+				if a[i] == b[i+1] && a[i+1] == b[i] && a[i+2:] == b[i+2:] {
+					return 1
+				}
+				break
+			}
+		}
+	}
+	return smetrics.WagnerFischer(a, b, 1, 1, 1)
 }
 
 // DidYouMean is the ending of a message about a mistyped name: `; did you mean "limits"?`, or nothing.

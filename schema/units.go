@@ -148,12 +148,13 @@ func ParseRate(text string) (Rate, error) {
 	if !found {
 		return Rate{}, fmt.Errorf("rate %q: want %s", text, rateForm)
 	}
+	spanText := per
 	if countDigits(per) == 0 {
-		per = "1" + per
+		spanText = "1" + per
 	}
-	span, err := ParseDuration(per)
+	span, err := ParseDuration(spanText)
 	if err != nil {
-		return Rate{}, fmt.Errorf("rate %q: %w", text, err)
+		return Rate{}, fmt.Errorf("rate %q: %q is not a span, want %s", text, per, rateForm)
 	}
 	n, err := ParseDecimal(count)
 	if err != nil || leadingNumber(count) != count {
