@@ -230,9 +230,17 @@ func TestForeignIdentifiers(t *testing.T) {
 		usable   bool
 		hashable bool
 	}{
-		{"N_1", `"N_1"`, true, true}, {"", `""`, false, true}, {nil, `null`, false, true}, {7.0, `7`, true, true},
-		{0.0, `0`, false, true}, {12345678901.0, `12345678901`, true, true}, {true, `true`, true, true}, {false, `false`, false, true},
-		{[]any{}, `[]`, false, false}, {[]any{"a"}, `["a"]`, true, false}, {map[string]any{"a": 1.0}, `{"a":1}`, true, false},
+		{"N_1", `"N_1"`, true, true},
+		{"", `""`, false, true},
+		{nil, `null`, false, true},
+		{7.0, `7`, true, true},
+		{0.0, `0`, false, true},
+		{12345678901.0, `12345678901`, true, true},
+		{true, `true`, true, true},
+		{false, `false`, false, true},
+		{[]any{}, `[]`, false, false},
+		{[]any{"a"}, `["a"]`, true, false},
+		{map[string]any{"a": 1.0}, `{"a":1}`, true, false},
 	} {
 		id := reference.value(c.v)
 		got := plain([]byte(reference.jsonOf(id)))

@@ -403,8 +403,10 @@ func TestParseRetryAfter(t *testing.T) {
 			t.Errorf("%q: %v, %v; want %v", value, got, ok, want)
 		}
 	}
-	for _, value := range []string{"", " ", "0", "0.0", "-1", "+1", "1e3", "0x10", "1_000", "1,5", "1.2.3", ".5", "NaN", "Inf", "soon",
-		"Wed, 08 Jul 2026 12:00:00 GMT", "Wed, 08 Jul 2026 11:59:59 GMT", "2026-07-08T12:00:30Z"} {
+	for _, value := range []string{
+		"", " ", "0", "0.0", "-1", "+1", "1e3", "0x10", "1_000", "1,5", "1.2.3", ".5", "NaN", "Inf", "soon",
+		"Wed, 08 Jul 2026 12:00:00 GMT", "Wed, 08 Jul 2026 11:59:59 GMT", "2026-07-08T12:00:30Z",
+	} {
 		if got, ok := ParseRetryAfter(value, now); ok {
 			t.Errorf("%q: %v, want nothing to wait for", value, got)
 		}
