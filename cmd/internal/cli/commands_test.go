@@ -76,12 +76,36 @@ func TestHelpFits80Columns(t *testing.T) {
 				t.Errorf("%s: %d columns: %s", c.fullName(), width, line)
 			}
 		}
+		// A long example is broken into lines that a shell joins again.
+		unbroken := strings.ReplaceAll(w.stdout.String(), " \\\n      ", " ")
 		for _, example := range c.Examples {
-			if !strings.Contains(w.stdout.String(), "$ "+example.Line) {
+			if !strings.Contains(unbroken, "$ "+example.Line+"\n") {
 				t.Errorf("%s: help does not show %q", c.fullName(), example.Line)
 			}
 		}
 	})
+}
+
+func TestBreakCommand(t *testing.T) {
+	for _, test := range []struct {
+		command string
+		columns int
+		want    string
+	}{
+		{"tapyr plan a", 12, "tapyr plan a"},
+		{"tapyr plan ab", 12, `tapyr plan \|ab`},
+		{"tapyr plan a b c", 12, `tapyr plan \|a b c`},
+		{"tapyr plan aa bb cc", 12, `tapyr plan \|aa bb cc`},
+		{"tapyr plan aaa bbb cc d", 12, `tapyr plan \|aaa bbb \|cc d`},
+		{`sh -c 'tapyr plan a' b`, 8, `sh \|-c 'tapyr plan a' \|b`},
+		{`tapyr`, 2, `tapyr`},
+		{"tapyr a --limit b c", 16, `tapyr a \|--limit b c`},
+		{"tapyr --a --limit=b c", 18, `tapyr --a \|--limit=b c`},
+	} {
+		if got := strings.Join(breakCommand(test.command, test.columns), "|"); got != test.want {
+			t.Errorf("%q in %d: %q, want %q", test.command, test.columns, got, test.want)
+		}
+	}
 }
 
 func TestHelpShowsAllThatAFlagTells(t *testing.T) {

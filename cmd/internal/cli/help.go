@@ -76,7 +76,12 @@ func writeHelp(out *Output, path []*Command) error {
 	}
 	h.section("Examples")
 	for _, example := range c.Examples {
-		h.out.Printf("  # %s\n  $ %s\n", example.Comment, example.Line)
+		h.out.Printf("  # %s\n", example.Comment)
+		lead := "  $ "
+		for _, line := range breakCommand(example.Line, h.columns-len(lead)) {
+			h.out.Printf("%s%s\n", lead, line)
+			lead = "      "
+		}
 	}
 	if c.parent == nil {
 		h.section("Global flags")
@@ -255,6 +260,62 @@ func wrapText(text string, columns int) []string {
 		width += wordWidth
 	}
 	return append(lines, line.String())
+}
+
+// breakCommand breaks a command for a shell into lines of at most columns, each
+// but the last ending in "\", so that it can be copied as it stands. It breaks
+// between words only, never within quotes.
+func breakCommand(command string, columns int) []string {
+	words := shellWords(command)
+
+	// Lines behind the first are indented by two more columns, and all but the
+	// last need two for " \".
+	var lines []string
+	line := words[0]
+	for i, word := range words[1:] {
+		room := columns
+		if i < len(words)-2 {
+			room -= 2
+		}
+		if len(lines) > 0 {
+			room -= 2
+		}
+		if twwidth.Width(line)+1+twwidth.Width(word) > room {
+			lines = append(lines, line+` \`)
+			line = word
+			continue
+		}
+		line += " " + word
+	}
+	return append(lines, line)
+}
+
+// shellWords splits a command at the blanks outside of quotes. A flag and the
+// word behind it, which is its value if it has one, stay together.
+func shellWords(command string) []string {
+	var words []string
+	var quote rune
+	start := 0
+	for i, r := range command + " " {
+		switch {
+		case quote != 0:
+			if r == quote {
+				quote = 0
+			}
+		case r == '\'' || r == '"':
+			quote = r
+		case r == ' ':
+			word := command[start:i]
+			start = i + 1
+			last := len(words) - 1
+			if last >= 0 && strings.HasPrefix(words[last], "-") && !strings.ContainsAny(words[last], " =") && !strings.HasPrefix(word, "-") {
+				words[last] += " " + word
+				continue
+			}
+			words = append(words, word)
+		}
+	}
+	return words
 }
 
 // writeString exists so that generated pages go out with their error.

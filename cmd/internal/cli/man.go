@@ -56,7 +56,8 @@ func manualPage(root, c *Command) string {
 	writeManualFlags(&page, root.Flags)
 	page.WriteString("# EXAMPLES\n\n")
 	for _, example := range c.Examples {
-		fmt.Fprintf(&page, "%s:\n\n    %s\n\n", example.Comment, example.Line)
+		// man indents by 7 columns, and pages are 78 wide.
+		fmt.Fprintf(&page, "%s:\n\n    %s\n\n", example.Comment, strings.Join(breakCommand(example.Line, 68), "\n      "))
 	}
 	page.WriteString(manualTail)
 	if c != root {
