@@ -64,11 +64,7 @@ func (en *entry) adapt(now int64, o outcome, named string) {
 	}
 	old := en.cold.ratio()
 	en.scope.refill(now, old)
-	if next == a.declared {
-		en.cold.rate = nil
-	} else {
-		en.cold.rate = &adaptiveRate{micros: next, ratio: ratioOfRat(big.NewRat(next, 1e9*micro))}
-	}
+	en.cold.restoreRate(next)
 	en.scope.rebase(now, old, en.cold.ratio())
 }
 
@@ -86,4 +82,12 @@ func (s *scope) rebase(now int64, old, next ratio) {
 	part.Mul(part, big.NewRat(int64(next.den), int64(next.num)))
 	s.used -= tokens
 	s.since = now - new(big.Int).Quo(part.Num(), part.Denom()).Int64()
+}
+
+// restoreRate sets a key's rate; 0 or the declared one is none of its own.
+func (c *coldScope) restoreRate(micros int64) {
+	c.rate = nil
+	if a := c.limit.adaptive; a != nil && micros > 0 && micros < a.declared {
+		c.rate = &adaptiveRate{micros: micros, ratio: ratioOfRat(big.NewRat(micros, 1e9*micro))}
+	}
 }

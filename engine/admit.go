@@ -115,9 +115,9 @@ func (p *Prepared) fits(now int64, cl class) bool {
 		if s.state&^flagDipped != en.state {
 			return false
 		}
-		switch en.kind {
+		l := en.limit
+		switch l.kind {
 		case kindRate:
-			l := en.limit
 			s.refill(now, l.rate)
 			if !s.hasTokens(now, l.burst, l.tokensFor(en.cost), l.rate) {
 				return false
@@ -146,7 +146,7 @@ func (e *Engine) freshen(now int64, p *Prepared) {
 	}
 	for i := range p.entries {
 		en := &p.entries[i]
-		switch en.kind {
+		switch en.limit.kind {
 		case kindRate:
 			en.scope.refill(now, en.cold.ratio())
 		case kindConcurrency, kindQuota:
@@ -167,13 +167,13 @@ func (e *Engine) refusal(now int64, r *record, cl class) *RefusedError {
 		}
 	}
 	for i := range p.entries {
-		if en := &p.entries[i]; !en.shadow && en.penalized(now) && en.cold.penalty.end > r.deadline {
+		if en := &p.entries[i]; !en.limit.shadow && en.penalized(now) && en.cold.penalty.end > r.deadline {
 			return e.refusedBy(Penalized, en, en.cold.penalty.end)
 		}
 	}
 	for i := range p.entries {
 		en := &p.entries[i]
-		if en.kind != kindQuota || en.shadow {
+		if en.limit.kind != kindQuota || en.limit.shadow {
 			continue
 		}
 		e.current(now, en)
@@ -188,7 +188,7 @@ func (e *Engine) refusal(now int64, r *record, cl class) *RefusedError {
 func (e *Engine) lateTokens(now int64, p *Prepared, deadline int64) *RefusedError {
 	for i := range p.entries {
 		en := &p.entries[i]
-		if en.kind != kindRate || en.shadow {
+		if en.limit.kind != kindRate || en.limit.shadow {
 			continue
 		}
 		if next := en.nextTokens(now); next > deadline && next > now {
@@ -243,13 +243,13 @@ const (
 
 // lack is what a request lacks of one limit. The entry must be fresh.
 func (en *entry) lack(now int64) (what uint8) {
-	if en.shadow {
+	if en.limit.shadow {
 		return 0
 	}
 	if en.penalized(now) {
 		what = lackPeace
 	}
-	switch en.kind {
+	switch en.limit.kind {
 	case kindRate:
 		if en.nextTokens(now) > now {
 			what |= lackTokens
@@ -279,9 +279,9 @@ func (e *Engine) grant(now int64, r *record, cl class) {
 		en := &p.entries[i]
 		s := en.scope
 		s.pins++
-		switch en.kind {
+		switch en.limit.kind {
 		case kindRate:
-			if !en.shadow || s.hasTokens(now, en.limit.burst, en.limit.tokensFor(en.cost), en.cold.ratio()) {
+			if !en.limit.shadow || s.hasTokens(now, en.limit.burst, en.limit.tokensFor(en.cost), en.cold.ratio()) {
 				s.used += en.cost
 			}
 		case kindConcurrency:
@@ -299,7 +299,7 @@ func (e *Engine) grant(now int64, r *record, cl class) {
 
 // takeUnits counts a grant against a quota.
 func (e *Engine) takeUnits(now int64, r *record, en *entry, cl class) {
-	s, q := en.scope, en.cold.quota
+	s := en.scope
 	if e.serverSide {
 		e.takeServed(now, en)
 		return
@@ -311,19 +311,29 @@ func (e *Engine) takeUnits(now int64, r *record, en *entry, cl class) {
 	}
 	s.used += en.cost
 	s.flying += en.cost
-	if q.firstGrant > now {
-		q.firstGrant = now
+	if s.minute == 0 {
+		e.active = append(e.active, en.id)
+	}
+	s.minute += en.cost
+	e.remember(now, en.id, en.cost)
+	if en.limit.special || s.has(flagFresh) || e.onWindow != nil {
+		e.noteGrant(now, r, en)
+	}
+}
+
+// noteGrant does what a grant needs beyond counting: for the first of a window, and for limits that watch each one.
+func (e *Engine) noteGrant(now int64, r *record, en *entry) {
+	s, q := en.scope, en.cold.quota
+	s.clear(flagFresh)
+	if e.onWindow != nil {
+		q.recent += int64(clampUnits(en.cost))
 	}
 	q.touched = true
+	q.firstGrant = min(q.firstGrant, now)
 	if en.limit.anchored {
 		e.openShown(now, s, en.cold)
 		q.shown += en.cost
 	}
-	e.remember(now, en)
-	if q.timeline == nil {
-		q.timeline = new(timeline)
-	}
-	q.timeline.add(now/en.limit.slotNanos, en.cost)
 	if en.limit.watched {
 		if q.seen == nil {
 			q.seen = new(seen)

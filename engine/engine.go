@@ -19,6 +19,8 @@ type Engine struct {
 	held    []uint32 // symbols that a resolution has opened
 	slab    slab
 	recent  recentLog
+	minute  int64    // start of the present minute
+	active  []uint32 // quota keys with a grant in it
 
 	// serverSide: the engine stands for the vendor.
 	serverSide bool
@@ -129,6 +131,9 @@ func hostKey(account, target string) string {
 func (e *Engine) tick(now int64) int64 {
 	if now > e.now {
 		e.now = now
+		if now-e.minute >= minuteNanos {
+			e.fold(now)
+		}
 		e.forget(now)
 	}
 	return e.now

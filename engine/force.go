@@ -48,7 +48,7 @@ func (e *Engine) allows(now int64, p *Prepared, cl class) bool {
 		if en.lack(now) != 0 {
 			return false
 		}
-		if en.kind == kindQuota && !en.shadow {
+		if en.limit.kind == kindQuota && !en.limit.shadow {
 			e.current(now, en)
 			if en.scope.used+en.cost > en.scope.cap(cl) {
 				return false

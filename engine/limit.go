@@ -49,11 +49,13 @@ type limit struct {
 	anchored  bool // a firstRequest window, as a report or a server shows it
 	length    int64
 	buckets   window.Buckets
-	sync      *sync
+	sync      *syncHeaders
 	costFrom  *reader
 	counts    []int
 	overrides []override
 	variants  []variant
+	// special: a grant must look beyond the scope; plain: the end of a flight need not.
+	special, plain bool
 	// watched: flights are noted, because an observation needs to know which of them overlapped.
 	watched bool
 	// slotNanos is how much of the timeline one cell holds.
@@ -76,8 +78,8 @@ type limit struct {
 // override replaces the maximum in [from, to).
 type override struct{ from, to, max int64 }
 
-// sync holds the readers of a limit's headers.
-type sync struct {
+// syncHeaders holds the readers of a limit's headers.
+type syncHeaders struct {
 	limit, remaining, used, percent, reset *reader
 	policy                                 string
 	whenName, whenEquals                   string
@@ -159,17 +161,20 @@ func (l *limit) compileQuota(source *validate.Limit, serverSide bool) {
 		l.slotNanos = int64(time.Hour) // a day of 25 hours is still a day
 	}
 	if serverSide {
+		l.special = true
 		return
 	}
 	l.sync = compileSync(source.Spec.Sync)
 	l.watched = l.sync != nil
+	l.special = l.watched || l.anchored
+	l.plain = !l.rolling && !l.watched && l.counts == nil && l.costFrom == nil
 }
 
-func compileSync(s *schema.Sync) *sync {
+func compileSync(s *schema.Sync) *syncHeaders {
 	if s == nil {
 		return nil
 	}
-	c := &sync{
+	c := &syncHeaders{
 		limit: newReader(s.LimitHeader), remaining: newReader(s.RemainingHeader), used: newReader(s.UsedHeader),
 		percent: newReader(s.RemainingPercentHeader), reset: newReader(s.ResetHeader), policy: s.Policy,
 	}

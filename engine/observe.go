@@ -24,7 +24,7 @@ type shown struct {
 type note struct{ header, text string }
 
 // read takes a response's headers apart. What makes no sense in itself is appended to the notes.
-func (y *sync) read(fields []Field, now int64, notes []note) (shown, []note) {
+func (y *syncHeaders) read(fields []Field, now int64, notes []note) (shown, []note) {
 	var out shown
 	if y.whenName != "" && findField(fields, y.whenName) != y.whenEquals {
 		return out, notes
@@ -63,7 +63,7 @@ func (y *sync) read(fields []Field, now int64, notes []note) (shown, []note) {
 }
 
 // readPolicy adds what the IETF fields say.
-func (y *sync) readPolicy(fields []Field, now int64, out *shown, notes []note) []note {
+func (y *syncHeaders) readPolicy(fields []Field, now int64, out *shown, notes []note) []note {
 	item := func(field, param string) (int64, bool) {
 		value, found, ok := policyItem(fields, field, y.policy, param)
 		if found && !ok {

@@ -32,18 +32,18 @@ func (e *Engine) countLimited(now int64, l *landing) {
 	unexpected := r.allowed
 	for i := range p.entries {
 		en := &p.entries[i]
-		if en.shadow {
+		if en.limit.shadow {
 			continue
 		}
 		if en.penalized(now) {
 			unexpected = false
 		}
-		if en.kind == kindQuota {
+		if en.limit.kind == kindQuota {
 			unexpected = unexpected && !en.cold.spent(now, en.scope)
 		}
 	}
 	for i := range p.entries {
-		if en := &p.entries[i]; en.kind == kindQuota && e.onWindow != nil {
+		if en := &p.entries[i]; en.limit.kind == kindQuota && e.onWindow != nil {
 			c := en.cold.counts()
 			c.RateLimited++
 			if unexpected {
@@ -81,11 +81,11 @@ func (c *coldScope) spent(now int64, s *scope) bool {
 func (e *Engine) countShadows(now int64, p *Prepared, cl class) {
 	for i := range p.entries {
 		en := &p.entries[i]
-		if !en.shadow {
+		if !en.limit.shadow {
 			continue
 		}
 		refuses := false
-		switch en.kind {
+		switch en.limit.kind {
 		case kindRate:
 			refuses = en.nextTokens(now) > now
 		case kindConcurrency:
@@ -95,7 +95,7 @@ func (e *Engine) countShadows(now int64, p *Prepared, cl class) {
 		}
 		if refuses {
 			en.limit.shadowRefusals++
-			if en.kind == kindQuota && e.onWindow != nil {
+			if en.limit.kind == kindQuota && e.onWindow != nil {
 				en.cold.counts().Refused[2]++
 			}
 		}
@@ -109,7 +109,7 @@ func (e *Engine) countRefusal(p *Prepared, refused *RefusedError) {
 	}
 	for i := range p.entries {
 		en := &p.entries[i]
-		if en.kind != kindQuota || en.limit.name != refused.Limit {
+		if en.limit.kind != kindQuota || en.limit.name != refused.Limit {
 			continue
 		}
 		for i, reason := range reasons {

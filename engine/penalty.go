@@ -181,7 +181,7 @@ func (l *limit) base(rules *errorRules) int64 {
 func (p *Prepared) penalizedBy(rules *errorRules, r *Response, f func(*entry)) {
 	if name := rules.named(r); name != "" {
 		for i := range p.entries {
-			if en := &p.entries[i]; en.limit.name == name && !en.shadow && en.kind != kindNone {
+			if en := &p.entries[i]; en.limit.name == name && !en.limit.shadow && en.limit.kind != kindNone {
 				f(en)
 				return
 			}
@@ -192,7 +192,7 @@ func (p *Prepared) penalizedBy(rules *errorRules, r *Response, f func(*entry)) {
 		return
 	}
 	for i := range p.entries {
-		if en := &p.entries[i]; !en.shadow {
+		if en := &p.entries[i]; !en.limit.shadow {
 			f(en)
 		}
 	}

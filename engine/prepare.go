@@ -24,27 +24,28 @@ type Request struct {
 // Prepared is a request with everything resolved that does not change: which limits it meets, at which costs, under which keys.
 // Reserving it again and again is several times as fast as from strings. It belongs to the engine that made it.
 type Prepared struct {
-	request  *Request
-	account  *account
-	target   *breaker // nil where the request has no target
-	entries  []entry
-	priority uint8
+	entries []entry
+	request *Request
+	account *account
+	target  *breaker // nil where the request has no target
 	// narrowest is the entry that a penalty falls on.
-	narrowest int
+	narrowest int32
+	priority  uint8
+	// room for the entries of most requests, next to the rest in memory.
+	room [3]entry
 }
 
 // entry is one limit that a request meets, under one key. The last entry of a request that meets no enforcing limit is one of
 // kindNone.
 type entry struct {
 	scope *scope
-	cold  *coldScope
 	limit *limit
 	cost  int64
 	// state is that of the scope while its key lives and no slow flag is set.
 	state   uint32
 	variant uint32
-	kind    kind
-	shadow  bool
+	cold    *coldScope
+	id      uint32 // of the key
 }
 
 // UnknownError says that a request names a provider or account that the configuration does not have.
@@ -161,10 +162,13 @@ func (e *Engine) resolve(now int64, r *Request, p *Prepared) error {
 		return e.unknown(r)
 	}
 	shape := e.shapeOf(a, r)
-	p.request, p.account, p.priority, p.narrowest = r, a, priorityOf(r.Priority), shape.narrowest
+	p.request, p.account, p.priority, p.narrowest = r, a, priorityOf(r.Priority), int32(shape.narrowest)
 	p.target = nil
 	if r.Target != "" {
 		p.target = a.host(r.Target)
+	}
+	if p.entries == nil {
+		p.entries = p.room[:0]
 	}
 	p.entries = p.entries[:0]
 	for i := range shape.limits {
@@ -193,11 +197,7 @@ func (e *Engine) entryFor(now int64, a *account, r *Request, sl *shapeLimit) ent
 		if symbol == 0 {
 			symbol = e.hold(a.value(r, &l.parts[i]))
 		}
-		if i < maxSymbols {
-			symbols[i] = symbol
-		} else {
-			symbols[maxSymbols-1] = e.fold(symbols[maxSymbols-1], symbol)
-		}
+		e.put(&symbols, i, symbol)
 	}
 	id := e.findScope(l, symbols)
 	if id == 0 {
@@ -206,7 +206,7 @@ func (e *Engine) entryFor(now int64, a *account, r *Request, sl *shapeLimit) ent
 	}
 	e.letGo()
 	s, c := e.slab.hot(id), e.slab.cold(id)
-	out := entry{scope: s, cold: c, limit: l, cost: sl.cost, state: s.state &^ (generation - 1), kind: l.kind, shadow: l.shadow}
+	out := entry{scope: s, cold: c, id: id, limit: l, cost: sl.cost, state: s.state &^ (generation - 1)}
 	out.variant = sl.variantFor(a, r)
 	if l.kind != kindRate && c.variant != out.variant {
 		if c.variant != noVariant {
@@ -252,14 +252,30 @@ func (e *Engine) letGo() {
 	e.held = e.held[:0]
 }
 
-// fold makes one symbol of two: the length of the first, a colon, and both.
-func (e *Engine) fold(a, b uint32) uint32 {
+// put sets the i-th symbol of a key, those beyond the room joined into the last.
+func (e *Engine) put(symbols *[maxSymbols]uint32, i int, symbol uint32) {
+	if i >= maxSymbols {
+		i, symbol = maxSymbols-1, e.join(symbols[maxSymbols-1], symbol)
+	}
+	symbols[i] = symbol
+}
+
+// symbolsOf a key's values.
+func (e *Engine) symbolsOf(values []string) (symbols [maxSymbols]uint32) {
+	for i, value := range values {
+		e.put(&symbols, i, e.hold(value))
+	}
+	return symbols
+}
+
+// join makes one symbol of two: the length of the first, a colon, and both.
+func (e *Engine) join(a, b uint32) uint32 {
 	first := e.symbols.text(a)
 	return e.hold(strconv.Itoa(len(first)) + ":" + first + e.symbols.text(b))
 }
 
-// unfold is the inverse of fold.
-func unfold(text string) (first, second string) {
+// split is the inverse of join.
+func split(text string) (first, second string) {
 	length, rest, _ := strings.Cut(text, ":")
 	n, err := strconv.Atoi(length)
 	if err != nil || n > len(rest) {
@@ -276,7 +292,7 @@ func (e *Engine) keyValues(c *coldScope) []string {
 		values[i] = e.symbols.text(c.symbols[i])
 	}
 	for i := n - 1; i >= maxSymbols; i-- {
-		values[maxSymbols-1], values[i] = unfold(values[maxSymbols-1])
+		values[maxSymbols-1], values[i] = split(values[maxSymbols-1])
 	}
 	return values
 }

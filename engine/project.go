@@ -23,15 +23,13 @@ func (l *recentLog) at(number uint64) *recentGrant { return &l.ring[number&uint6
 func clampUnits(units int64) uint32 { return uint32(min(max(units, 0), 1<<32-1)) }
 
 // remember notes a grant.
-func (e *Engine) remember(now int64, en *entry) {
+func (e *Engine) remember(now int64, id uint32, units int64) {
 	l := &e.recent
 	if l.next-l.first == uint64(len(l.ring)) {
 		l.grow()
 	}
-	units := clampUnits(en.cost)
-	*l.at(l.next) = recentGrant{at: now, scope: en.cold.id, units: units}
+	*l.at(l.next) = recentGrant{at: now, scope: id, units: clampUnits(units)}
 	l.next++
-	en.scope.recent += int64(units)
 }
 
 func (l *recentLog) grow() {
@@ -42,31 +40,43 @@ func (l *recentLog) grow() {
 	}
 }
 
-// forget takes out what is 15 minutes old. A window that ended before now is closed first where the grant still counts at its
-// end.
+// forget takes out what is 15 minutes old. Where windows are reported, a window that ended before now is closed first if the grant
+// still counts at its end.
 func (e *Engine) forget(now int64) {
 	l := &e.recent
-	for l.first < l.next {
-		g := l.at(l.first)
-		if g.at > now-recentNanos {
-			return
-		}
-		s := e.slab.hot(g.scope)
-		if g.units > 0 { // a key with recent units is not dropped
-			if c := e.slab.cold(g.scope); e.onWindow != nil && c.quota.end <= now && g.at > saturatedAdd(c.quota.end, -recentNanos) {
+	for l.first < l.next && l.at(l.first).at <= now-recentNanos {
+		if e.onWindow != nil {
+			g := l.at(l.first)
+			s, c := e.slab.hot(g.scope), e.slab.cold(g.scope)
+			if c.quota.end <= now && g.at > saturatedAdd(c.quota.end, -recentNanos) {
 				e.closeWindow(s, c)
 			}
-			s.recent -= int64(g.units)
+			c.quota.recent -= int64(g.units)
 		}
 		l.first++
 	}
 }
 
+// recentUnits are the units of the last 15 minutes of each key, by its id.
+func (e *Engine) recentUnits() []int64 {
+	units := make([]int64, e.slab.next+1)
+	for n := e.recent.first; n < e.recent.next; n++ {
+		g := e.recent.at(n)
+		units[g.scope] += int64(g.units)
+	}
+	return units
+}
+
 // correct changes what a grant took, where it is still among the recent ones, and in the timeline.
 func (e *Engine) correct(granted int64, en *entry, kept int64) {
-	en.cold.quota.timeline.correct(granted/en.limit.slotNanos, kept-en.cost)
-	if en.limit.anchored && granted >= en.cold.quota.start {
-		en.cold.quota.shown += kept - en.cost
+	q := en.cold.quota
+	if granted >= e.minute {
+		en.scope.minute += kept - en.cost
+	} else {
+		q.timeline.correct(granted/en.limit.slotNanos, kept-en.cost)
+	}
+	if en.limit.anchored && granted >= q.start {
+		q.shown += kept - en.cost
 	}
 	l := &e.recent
 	lo, hi := l.first, l.next
@@ -79,7 +89,7 @@ func (e *Engine) correct(granted int64, en *entry, kept int64) {
 	}
 	for ; lo < l.next && l.at(lo).at == granted; lo++ {
 		if g := l.at(lo); g.scope == en.cold.id && g.units == clampUnits(en.cost) {
-			en.scope.recent += int64(clampUnits(kept)) - int64(g.units)
+			q.recent += int64(clampUnits(kept)) - int64(g.units)
 			g.units = clampUnits(kept)
 			return
 		}
@@ -124,8 +134,8 @@ type WindowReport struct {
 	Counters
 }
 
-// project computes a key's projection at an instant that is not after its window's end.
-func (e *Engine) project(at int64, s *scope, c *coldScope) Projection {
+// project computes a key's projection at an instant that is not after its window's end, with the units of the last 15 minutes.
+func (e *Engine) project(at int64, s *scope, c *coldScope, recent int64) Projection {
 	q, l := c.quota, c.limit
 	p := Projection{Provider: l.provider.name, Limit: l.name, Key: e.key(c), AtNanos: at, StartNanos: q.start, EndNanos: q.end}
 	p.Used = s.used - q.carried
@@ -156,7 +166,7 @@ func (e *Engine) project(at int64, s *scope, c *coldScope) Projection {
 	if l.rolling && !l.anchored {
 		elapsed = l.length
 	}
-	p.Recent = perSecond(float64(s.recent), e.recentSpan(at, q))
+	p.Recent = perSecond(float64(recent), recentSpan(at, q))
 	p.Own = perSecond(float64(p.Used), elapsed)
 	p.ExternalRate = perSecond(float64(p.External), max(elapsed, length/24))
 	p.ProjectedEnd = float64(p.Used) + p.Recent*seconds(left)
@@ -169,7 +179,7 @@ func (e *Engine) project(at int64, s *scope, c *coldScope) Projection {
 }
 
 // recentSpan is the time that the recent grants are spread over.
-func (e *Engine) recentSpan(at int64, q *quota) int64 {
+func recentSpan(at int64, q *quota) int64 {
 	since := int64(0)
 	if q.firstGrant != never {
 		since = at - q.firstGrant
@@ -250,7 +260,7 @@ func (e *Engine) closeWindow(s *scope, c *coldScope) {
 	if e.onWindow == nil || !q.touched || q.end == -never {
 		return
 	}
-	report := &WindowReport{Projection: e.project(q.end, s, c)}
+	report := &WindowReport{Projection: e.project(q.end, s, c, q.recent)}
 	if q.counters != nil {
 		report.Counters = *q.counters
 	}
@@ -269,7 +279,7 @@ func (e *Engine) openShown(now int64, s *scope, c *coldScope) {
 }
 
 // Windows calls f with the window of each key of a quota as it is at now, where it has a grant or a response, in no particular
-// order, after it has reported those that are over.
+// order, after it has reported those that are over. It is for engines with OnWindow.
 func (e *Engine) Windows(now int64, f func(*WindowReport)) {
 	now = e.tick(now)
 	e.eachQuota(func(s *scope, c *coldScope) {
@@ -282,7 +292,7 @@ func (e *Engine) Windows(now int64, f func(*WindowReport)) {
 		if !q.touched {
 			return
 		}
-		report := &WindowReport{Projection: e.project(now, s, c)}
+		report := &WindowReport{Projection: e.project(now, s, c, q.recent)}
 		if q.counters != nil {
 			report.Counters = *q.counters
 		}
@@ -293,12 +303,13 @@ func (e *Engine) Windows(now int64, f func(*WindowReport)) {
 // Projections calls f with the projection of each live key of a quota at now, in no particular order.
 func (e *Engine) Projections(now int64, f func(*Projection)) {
 	now = e.tick(now)
+	recent := e.recentUnits()
 	e.eachQuota(func(s *scope, c *coldScope) {
 		e.refresh(now, s, c, c.variant)
 		if c.limit.anchored && c.limit.rolling && c.quota.end <= now {
 			c.quota.start, c.quota.end, c.quota.shown = now, saturatedAdd(now, c.limit.length), 0
 		}
-		p := e.project(now, s, c)
+		p := e.project(now, s, c, recent[c.id])
 		f(&p)
 	})
 }

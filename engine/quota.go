@@ -23,10 +23,14 @@ type quota struct {
 	exhaustedUntil int64
 	// shown are the units granted in the window that a report shows, where that is not the one of admission (firstRequest).
 	shown int64
+	// recent are the units of the last 15 minutes; kept only where windows are reported.
+	recent int64
+	// timelineFrom is the start of the previous window.
+	timelineFrom int64
 
-	seen     *seen     // what responses have shown; nil before the first
-	cells    *cells    // units by the instant at which they leave (rolling)
-	timeline *timeline // nil before the first grant
+	seen     *seen  // what responses have shown; nil before the first
+	cells    *cells // units by the instant at which they leave (rolling)
+	timeline timeline
 	counters *Counters // of the window; nil unless windows are reported
 	// touched: the window has a grant or a response.
 	touched bool
@@ -193,6 +197,7 @@ func (e *Engine) turn(now int64, s *scope, c *coldScope) {
 	}
 	s.since, s.used = q.start, q.carried
 	s.clear(flagDipped)
+	s.set(flagFresh)
 	q.latestReset, q.periodNanos = 0, 0
 	q.exhaustedUntil = -never
 	q.disagreed, q.touched = false, false
@@ -203,6 +208,7 @@ func (e *Engine) turn(now int64, s *scope, c *coldScope) {
 	if end != q.start {
 		before = q.start // nothing was granted in the window before this one
 	}
+	q.timelineFrom = before
 	q.timeline.drop(before / c.limit.slotNanos)
 }
 

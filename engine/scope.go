@@ -15,8 +15,8 @@ type scope struct {
 	normalCap, fullCap int64
 	// flying are the units of requests in flight (quota).
 	flying int64
-	// recent are the units granted in the last 15 minutes (quota).
-	recent int64
+	// minute are the units granted in the present minute (quota).
+	minute int64
 	// state is the generation, which changes when the key is dropped, and below it the flags.
 	state uint32
 	// pins counts the requests, in flight or waiting, that refer to the key; it lives at least as long.
@@ -33,10 +33,11 @@ const (
 	flagMixed
 	// flagUncommon: an adaptive rate, a shadow, or a key of kindNone.
 	flagUncommon
+	// flagFresh: the window has no grant yet.
+	flagFresh
 	// flagDipped: a critical request was granted beyond U - R. Not a slow flag.
 	flagDipped
 
-	slowFlags  = flagPenalized | flagWaited | flagMixed | flagUncommon
 	flagBits   = 8
 	generation = 1 << flagBits
 )
@@ -129,6 +130,7 @@ func (e *Engine) newScope(l *limit, symbols [maxSymbols]uint32, hash uint32, now
 	case kindQuota:
 		c.quota = &quota{start: now, end: -never, firstGrant: never, exhaustedUntil: -never}
 		s.until = -never
+		s.set(flagFresh)
 	case kindNone:
 		s.set(flagUncommon)
 	}
@@ -179,7 +181,8 @@ func (e *Engine) idleAt(s *scope, c *coldScope) int64 {
 		at = s.since
 	case kindQuota:
 		q := c.quota
-		if s.used != 0 && c.limit.rolling || s.recent != 0 {
+		// The log names a key by its id for 15 minutes, which keepIdle outlasts.
+		if s.used != 0 && c.limit.rolling || s.minute != 0 {
 			return never
 		}
 		at = q.end

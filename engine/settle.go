@@ -51,13 +51,17 @@ func (e *Engine) land(now int64, t Ticket, response *Response) {
 	p := r.prepared
 	for i := range p.entries {
 		en := &p.entries[i]
-		switch en.kind {
+		switch en.limit.kind {
 		case kindRate:
-			if actual, ok := en.actual(response); ok && !en.shadow {
+			if actual, ok := en.actual(response); ok && !en.limit.shadow {
 				en.scope.refill(now, en.cold.ratio())
 				en.scope.used = saturatedAdd(en.scope.used, actual-en.cost)
 			}
 		case kindQuota:
+			if en.limit.plain && e.onWindow == nil && now < en.scope.until {
+				en.scope.flying -= en.cost
+				continue
+			}
 			actual, ok := en.actual(response)
 			if !ok {
 				actual = en.cost
@@ -184,10 +188,12 @@ func (e *Engine) Release(now int64, t Ticket) bool {
 		en := &p.entries[i]
 		en.scope.pins--
 		switch {
-		case en.kind == kindConcurrency:
+		case en.limit.kind == kindConcurrency:
 			en.scope.used--
 			en.scope.since = now
-		case en.kind == kindQuota && r.state == stateFlying:
+		case en.limit.plain && r.state == stateFlying && now < en.scope.until:
+			en.scope.flying -= en.cost
+		case en.limit.kind == kindQuota && r.state == stateFlying:
 			kept := en.cost
 			if en.limit.counts != nil {
 				kept = 0

@@ -1,9 +1,12 @@
 package engine
 
-import "sort"
+import (
+	"sort"
+	"time"
+)
 
 // timeline is a key's consumption by minute or hour, over the current and the previous window, oldest first: twelve bytes a slot
-// with anything in it.
+// with anything in it. What a key takes in the present minute stands in its scope until the minute is over.
 type timeline struct {
 	slots []slot
 	head  int
@@ -43,9 +46,6 @@ func (t *timeline) add(number, units int64) {
 
 // correct changes the units of a slot that is still there.
 func (t *timeline) correct(number, by int64) {
-	if t == nil {
-		return
-	}
 	live := t.slots[t.head:]
 	i := sort.Search(len(live), func(i int) bool { return live[i].number >= uint32(number) })
 	if i < len(live) && live[i].number == uint32(number) {
@@ -55,9 +55,6 @@ func (t *timeline) correct(number, by int64) {
 
 // drop forgets the slots before a number.
 func (t *timeline) drop(number int64) {
-	if t == nil || number <= 0 {
-		return
-	}
 	for t.head < len(t.slots) && int64(t.slots[t.head].number) < number {
 		t.head++
 	}
@@ -77,17 +74,40 @@ func (e *Engine) Timeline(now int64, provider, limitName, key string) []Slot {
 	now = e.tick(now)
 	var out []Slot
 	e.eachQuota(func(s *scope, c *coldScope) {
-		if c.limit.name != limitName || c.limit.provider.name != provider || e.key(c) != key || c.quota.timeline == nil {
-			return
-		}
-		e.refresh(now, s, c, c.variant)
-		t := c.quota.timeline
-		if c.limit.rolling {
-			t.drop((now - 2*c.limit.length) / c.limit.slotNanos)
-		}
-		for _, s := range t.slots[t.head:] {
-			out = append(out, Slot{StartNanos: int64(s.number) * c.limit.slotNanos, Units: s.units()})
+		if c.limit.name == limitName && c.limit.provider.name == provider && e.key(c) == key {
+			e.refresh(now, s, c, c.variant)
+			out = e.timelineOf(s, c)
 		}
 	})
 	return out
+}
+
+// timelineOf a key joins what is over with the minute that is not.
+func (e *Engine) timelineOf(s *scope, c *coldScope) []Slot {
+	t, per := &c.quota.timeline, c.limit.slotNanos
+	t.drop(c.quota.timelineFrom / per)
+	all := timeline{slots: append([]slot(nil), t.slots[t.head:]...)}
+	if s.minute != 0 {
+		all.add(e.minute/per, s.minute)
+	}
+	out := make([]Slot, len(all.slots))
+	for i, s := range all.slots {
+		out[i] = Slot{StartNanos: int64(s.number) * per, Units: s.units()}
+	}
+	return out
+}
+
+const minuteNanos = int64(time.Minute)
+
+// fold moves what the keys took in the minute that is over into their timelines.
+func (e *Engine) fold(now int64) {
+	for _, id := range e.active {
+		s, c := e.slab.hot(id), e.slab.cold(id)
+		if s.minute != 0 {
+			c.quota.timeline.add(e.minute/c.limit.slotNanos, s.minute)
+			s.minute = 0
+		}
+	}
+	e.active = e.active[:0]
+	e.minute = now - now%minuteNanos
 }

@@ -18,7 +18,7 @@ func (e *Engine) wait(now int64, r *record) {
 	for i := range p.entries {
 		en := &p.entries[i]
 		en.scope.pins++
-		if !en.shadow {
+		if !en.limit.shadow {
 			en.cold.waiters++
 			en.scope.set(flagWaited)
 		}
@@ -41,7 +41,7 @@ func (e *Engine) unwait(r *record) {
 	for i := range p.entries {
 		en := &p.entries[i]
 		en.scope.pins--
-		if en.shadow {
+		if en.limit.shadow {
 			continue
 		}
 		en.cold.waiters--
@@ -99,10 +99,10 @@ func (e *Engine) reachOf(now int64, p *Prepared) reach {
 
 // blocks tells whether a waiter with this reach blocks one of its pairs.
 func (r reach) blocks(now int64, en *entry) bool {
-	if en.shadow {
+	if en.limit.shadow {
 		return false
 	}
-	return r.all || en.lack(now)&(lackSlot|lackPeace) != 0 || en.kind == kindConcurrency && en.limit.dimensions >= r.dimensions
+	return r.all || en.lack(now)&(lackSlot|lackPeace) != 0 || en.limit.kind == kindConcurrency && en.limit.dimensions >= r.dimensions
 }
 
 // blocked tells whether a waiter that comes before r blocks one of its pairs.
@@ -138,7 +138,7 @@ func (e *Engine) firstBlocked(now int64, w *record, p *Prepared, below int) int 
 	for i := range below {
 		for j := range w.prepared.entries {
 			en := &w.prepared.entries[j]
-			if en.scope != p.entries[i].scope || en.shadow {
+			if en.scope != p.entries[i].scope || en.limit.shadow {
 				continue
 			}
 			if !known {
@@ -196,7 +196,7 @@ func (e *Engine) passWaiters(now int64) (any bool) {
 // marked tells whether an earlier waiter of this pass blocks one of the pairs.
 func (e *Engine) marked(p *Prepared) bool {
 	for i := range p.entries {
-		if en := &p.entries[i]; !en.shadow && en.cold.mark == e.pass {
+		if en := &p.entries[i]; !en.limit.shadow && en.cold.mark == e.pass {
 			return true
 		}
 	}
@@ -273,7 +273,7 @@ func (e *Engine) tooLate(now int64, r *record) *RefusedError {
 	}
 	en := &p.entries[at]
 	instant := int64(0)
-	if en.kind == kindRate {
+	if en.limit.kind == kindRate {
 		instant = en.nextTokens(now)
 	}
 	if en.penalized(now) {

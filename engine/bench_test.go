@@ -1,0 +1,205 @@
+package engine
+
+import (
+	"fmt"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/tapyr/tapyr/match"
+)
+
+// benchDocuments are three limits, one of each kind, by organization.
+const benchDocuments = `
+apiVersion: tapyr/v1alpha1
+kind: Provider
+metadata: { name: vendor }
+spec:
+  baseURL: https://api.example.com
+  limits:
+    - { name: rate, kind: rate, rate: 1000000000/s, burst: 1000000000, scope: { by: [account, "var:organizationId"] } }
+    - { name: slots, kind: concurrency, max: 1000000, scope: { by: [account, "var:organizationId"] } }
+    - { name: daily, kind: quota, max: 1000000000000000, window: { period: day }, scope: { by: [account, "var:organizationId"] } }
+---
+apiVersion: tapyr/v1alpha1
+kind: Account
+metadata: { name: acme }
+spec: { provider: vendor }
+`
+
+const benchKeys = 10_000
+
+var benchStart = time.Date(2026, 11, 30, 0, 0, 0, 0, time.UTC).UnixNano()
+
+func benchRequest(key int) *Request {
+	return &Request{Request: match.Request{
+		Provider: "vendor", Account: "acme", Method: "GET", Endpoint: "/organizations/{organizationId}/devices",
+		Vars: map[string]string{"organizationId": strconv.Itoa(500_000 + key)},
+	}}
+}
+
+func benchEngine(b testing.TB, documents string) (*Engine, []*Prepared) {
+	e := New(configOf(b, documents), Options{})
+	prepared := make([]*Prepared, benchKeys)
+	for i := range prepared {
+		p, err := e.Prepare(benchStart, benchRequest(i))
+		if err != nil {
+			b.Fatal(err)
+		}
+		prepared[i] = p
+		e.reserveRelease(b, benchStart, p) // keys are open, records are there
+	}
+	return e, prepared
+}
+
+func (e *Engine) reserveRelease(b testing.TB, now int64, p *Prepared) {
+	t, granted, refused := e.Reserve(now, p, false, now)
+	if !granted {
+		b.Fatal(refused)
+	}
+	e.Release(now, t)
+}
+
+// cpuTime reports the processor time of an operation beside the elapsed one, which says little on a machine that others use.
+func cpuTime(b *testing.B) func() {
+	used := func() int64 {
+		var u syscall.Rusage
+		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+			b.Fatal(err)
+		}
+		return u.Utime.Nano() + u.Stime.Nano()
+	}
+	start := used()
+	return func() { b.ReportMetric(float64(used()-start)/float64(b.N), "cpu-ns/op") }
+}
+
+// next is a cheap sequence of keys without a pattern that a prefetcher knows.
+func next(x uint32) uint32 { return x*1664525 + 1013904223 }
+
+// The bar: a prepared request at most 2.5 times this.
+func BenchmarkPeer(b *testing.B) {
+	defer cpuTime(b)()
+	l := rate.NewLimiter(1e9, 1e9)
+	now := time.Unix(0, benchStart)
+	b.ReportAllocs()
+	for i := range b.N {
+		if !l.AllowN(now.Add(time.Duration(i)), 1) {
+			b.Fatal("refused")
+		}
+	}
+}
+
+func BenchmarkPrepared(b *testing.B) {
+	e, prepared := benchEngine(b, benchDocuments)
+	x := uint32(1)
+	b.ReportAllocs()
+	b.ResetTimer()
+	defer cpuTime(b)()
+	for i := range b.N {
+		x = next(x)
+		e.reserveRelease(b, benchStart+int64(i), prepared[x>>16%benchKeys])
+	}
+}
+
+// The log of the last 15 minutes at its full length: each grant also makes one leave.
+func BenchmarkPreparedSteady(b *testing.B) {
+	e, prepared := benchEngine(b, benchDocuments)
+	const step = recentNanos / 1_000_000
+	x := uint32(1)
+	now := benchStart
+	for range 1_100_000 {
+		x = next(x)
+		now += step
+		e.reserveRelease(b, now, prepared[x>>16%benchKeys])
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	defer cpuTime(b)()
+	for range b.N {
+		x = next(x)
+		now += step
+		e.reserveRelease(b, now, prepared[x>>16%benchKeys])
+	}
+}
+
+// The bar: strings each call at most 8 times AllowN.
+func BenchmarkStrings(b *testing.B) {
+	e, _ := benchEngine(b, benchDocuments)
+	requests := make([]*Request, benchKeys)
+	for i := range requests {
+		requests[i] = benchRequest(i)
+	}
+	x := uint32(1)
+	b.ReportAllocs()
+	b.ResetTimer()
+	defer cpuTime(b)()
+	for i := range b.N {
+		x = next(x)
+		now := benchStart + int64(i)
+		t, granted, err := e.ReserveRequest(now, requests[x>>16%benchKeys], false, now)
+		if !granted {
+			b.Fatal(err)
+		}
+		e.Release(now, t)
+	}
+}
+
+func BenchmarkLimits(b *testing.B) {
+	for _, n := range []int{1, 4, 16} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			var limits strings.Builder
+			for i := range n {
+				fmt.Fprintf(&limits, "    - { name: l%d, kind: quota, max: 1000000000000000, window: { period: day }, scope: { by: [account, \"var:organizationId\"] } }\n", i)
+			}
+			head, rest, _ := strings.Cut(benchDocuments, "    - { name: rate")
+			_, tail, _ := strings.Cut(rest, "---\n")
+			e, prepared := benchEngine(b, head+limits.String()+"---\n"+tail)
+			x := uint32(1)
+			b.ReportAllocs()
+			b.ResetTimer()
+			defer cpuTime(b)()
+			for i := range b.N {
+				x = next(x)
+				e.reserveRelease(b, benchStart+int64(i), prepared[x>>16%benchKeys])
+			}
+		})
+	}
+}
+
+// Memory of a live key: three limits, so a request opens three keys. The bar is 300 bytes.
+func BenchmarkKeyMemory(b *testing.B) {
+	const n = 100_000
+	heap := func() int64 {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	for range b.N {
+		e := New(configOf(b, benchDocuments), Options{})
+		before := heap()
+		for i := range n {
+			q := benchRequest(i)
+			q.Vars["organizationId"] = strings.Clone(q.Vars["organizationId"])
+			t, _, err := e.ReserveRequest(benchStart, q, false, benchStart)
+			if err != nil {
+				b.Fatal(err)
+			}
+			e.Release(benchStart, t)
+		}
+		total := heap() - before
+		keys := int64(e.Keys())
+		var apart int64
+		e.eachQuota(func(_ *scope, c *coldScope) { apart += int64(cap(c.quota.timeline.slots)) * 12 })
+		apart += int64(len(e.recent.ring)) * 16
+		b.ReportMetric(float64(total-apart)/float64(keys), "B/key")
+		b.ReportMetric(float64(apart)/float64(keys), "B/key-apart")
+		runtime.KeepAlive(e)
+	}
+}
