@@ -10,7 +10,8 @@ import (
 var endOfTime = time.Date(2262, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // advance lets time pass up to now: first what is due expires, so that no event is offered at its deadline or later; then, if a
-// window has opened, what still waits is offered. An instant before the latest one that the store knows changes nothing.
+// window has opened or an expiry gave units back, what still waits is offered, before anything new can take them. An instant
+// before the latest one that the store knows changes nothing.
 func (s *step) advance() error {
 	if next := s.status.NextDeadline; !next.IsZero() && !s.now.Before(next) {
 		if err := s.expire(); err != nil {
@@ -21,6 +22,9 @@ func (s *step) advance() error {
 	if start.After(s.status.WindowStart) {
 		s.edit().WindowStart = start
 		return s.offer(causeWindow)
+	}
+	if s.freed {
+		return s.offer(causeFreed)
 	}
 	return nil
 }

@@ -144,6 +144,7 @@ func (s *step) publish(p *Policy, pub *Publication, out *Outcome) error {
 	if err != nil {
 		return err
 	}
+	out.PolicyVersion = p.Version
 	if record == nil {
 		return s.activate(p, pub)
 	}
@@ -151,13 +152,12 @@ func (s *step) publish(p *Policy, pub *Publication, out *Outcome) error {
 		return err
 	}
 	if s.status.Active == p.Version {
-		out.Repeated, out.PolicyVersion = true, p.Version
+		out.Repeated = true
 		return s.end()
 	}
 	if s.policy.Unit != p.Unit {
 		return p.errorf("counts in %q, the version in force in %q; start a policy of another name for another unit", p.Unit, s.policy.Unit)
 	}
-	out.PolicyVersion = p.Version
 	return s.activate(p, pub)
 }
 

@@ -221,7 +221,7 @@ func (tx *memoryTx) Events(q Query) iter.Seq2[*Event, error] {
 					return false
 				}
 				e, ok := tx.store.records[p.event].(*Event)
-				return !ok || !q.matches(e) || yield(e, nil)
+				return !ok || !q.Matches(e) || yield(e, nil)
 			})
 			if !more {
 				return
@@ -245,8 +245,8 @@ func (m *Memory) ordersOf(q Query) []*ordered {
 	return nil
 }
 
-// matches decides whether an event is meant.
-func (q Query) matches(e *Event) bool {
+// Matches decides whether an event is meant.
+func (q Query) Matches(e *Event) bool {
 	return (q.Policy == e.Policy) &&
 		(q.Capability == "" || q.Capability == e.Capability) &&
 		(len(q.States) == 0 || slices.Contains(q.States, e.State)) &&

@@ -1,0 +1,302 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/mattn/go-sqlite3"
+
+	"github.com/tapyr/tapyr/spend/book"
+)
+
+// Spend is the book of paid calls in a SQLite file: a book.Store that many processes may have open. It may share its file with a
+// ledger. What Update returned is on the disk (synchronous=FULL).
+//
+// Transactions that come at the same time in one process are committed as one group: each sees what those before it wrote, one
+// that fails leaves nothing behind, and all others are durable with one write to the disk.
+type Spend struct {
+	path    string
+	options Options
+	queue   chan *spendJob
+	// closing ends the writer's goroutine, and closed tells that it has ended.
+	closing chan struct{}
+	closed  chan struct{}
+	once    sync.Once
+	writer  *spendTx // only the writer's goroutine uses it
+
+	// mu guards idle, the connections for views that nobody uses now.
+	mu   sync.Mutex
+	idle []*spendTx
+}
+
+// spendJob is a call of Update that waits for its answer.
+type spendJob struct {
+	ctx  context.Context
+	fn   func(book.Tx) error
+	err  error
+	done chan struct{}
+}
+
+const (
+	// spendGroupMax bounds the transactions that share a commit.
+	spendGroupMax = 512
+	// spendBusyTimeout is how long SQLite waits for another process; a group tries spendBusyTries times before it gives up. SQLite
+	// gives the lock to whoever asks at the right moment, so with many processes one of them can wait long.
+	spendBusyTimeout = 5 * time.Second
+	spendBusyTries   = 12
+	// spendIdleMax bounds the connections that are kept for views.
+	spendIdleMax = 4
+)
+
+var errSpendClosed = errors.New("the store is closed")
+
+// OpenSpend opens the book in a state file, and makes the file where it is missing. An owner of the state may be at work beside
+// it. Options.Mode is not used. Errors are *ledger.VersionError, *ledger.StorageError and *book.StorageError.
+func OpenSpend(ctx context.Context, path string, options Options) (*Spend, error) {
+	options.Mode = Shared
+	state, err := Open(ctx, path, options) // checks the file and brings its tables forward
+	if err == nil {
+		err = state.Close()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if options.BusyTimeout <= 0 {
+		options.BusyTimeout = spendBusyTimeout
+	}
+	s := &Spend{
+		path: path, options: options,
+		queue: make(chan *spendJob), closing: make(chan struct{}), closed: make(chan struct{}),
+	}
+	if s.writer, err = s.connect("rw"); err != nil {
+		return nil, spendError("open "+path, err)
+	}
+	if options.MaxPages > 0 {
+		if err := spendExec(s.writer.conn, fmt.Sprintf("PRAGMA max_page_count = %d", options.MaxPages)); err != nil {
+			s.writer.close()
+			return nil, spendError("open "+path, err)
+		}
+	}
+	go s.run()
+	return s, nil
+}
+
+// connect opens a connection of SQLite's own interface: database/sql would add a pool, its locks and a copy of every argument.
+func (s *Spend) connect(mode string) (*spendTx, error) {
+	c, err := new(sqlite3.SQLiteDriver).Open(dsn(s.path, s.options, mode) + "&_journal_mode=WAL")
+	if err != nil {
+		return nil, err
+	}
+	return newSpendTx(c.(*sqlite3.SQLiteConn)), nil
+}
+
+// Update implements book.Store.
+func (s *Spend) Update(ctx context.Context, fn func(book.Tx) error) error {
+	job := &spendJob{ctx: ctx, fn: fn, done: make(chan struct{})}
+	select {
+	case s.queue <- job:
+		<-job.done
+		return job.err
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.closing:
+		return spendError("update", errSpendClosed)
+	}
+}
+
+// run is the writer's goroutine. Close stops it and waits for it.
+func (s *Spend) run() {
+	defer close(s.closed)
+	group := make([]*spendJob, 0, spendGroupMax)
+	for {
+		select {
+		case job := <-s.queue:
+			group = append(group[:0], job)
+		case <-s.closing:
+			return
+		}
+	more:
+		for len(group) < spendGroupMax {
+			select {
+			case job := <-s.queue:
+				group = append(group, job)
+			default:
+				break more
+			}
+		}
+		s.commit(group)
+		for _, job := range group {
+			close(job.done)
+		}
+	}
+}
+
+// commit runs the transactions of a group and makes them durable together. Where one of them fails after its writes have
+// reached the database, which no group can take back for it alone, each runs in a transaction of its own.
+func (s *Spend) commit(group []*spendJob) {
+	err := s.try(group)
+	if errors.Is(err, errSpendAlone) && len(group) > 1 {
+		for i := range group {
+			s.commit(group[i : i+1])
+		}
+		return
+	}
+	if err != nil && !errors.Is(err, errSpendAlone) {
+		for _, job := range group { // what a job said rested on what was not kept
+			job.err = err
+		}
+	}
+}
+
+// errSpendAlone tells that a transaction failed whose writes cannot be told from the group's.
+var errSpendAlone = errors.New("a transaction of the group must be undone alone")
+
+// try runs a group in one database transaction. On an error nothing of it is kept.
+func (s *Spend) try(group []*spendJob) (err error) {
+	tx := s.writer
+	if err := tx.begin(group[0].ctx); err != nil {
+		return spendError("begin", err)
+	}
+	kept := false
+	defer func() {
+		if !kept {
+			tx.rollback()
+		}
+	}()
+	for _, job := range group {
+		if job.err = job.ctx.Err(); job.err != nil {
+			continue
+		}
+		tx.mark()
+		if job.err = job.fn(tx); job.err == nil {
+			continue
+		}
+		var storage *book.StorageError
+		if errors.As(job.err, &storage) {
+			return job.err
+		}
+		if !tx.undo() {
+			return errSpendAlone
+		}
+	}
+	if err := tx.flush(); err != nil {
+		return spendError("write", err)
+	}
+	if err := spendExec(tx.conn, "COMMIT"); err != nil {
+		return spendError("commit", err)
+	}
+	kept = true
+	tx.settle()
+	return nil
+}
+
+// View implements book.Store.
+func (s *Spend) View(ctx context.Context, fn func(book.Tx) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	tx, err := s.viewer()
+	if err != nil {
+		return spendError("view", err)
+	}
+	if err := spendExec(tx.conn, "BEGIN"); err != nil {
+		tx.close()
+		return spendError("view", err)
+	}
+	err = fn(tx)
+	tx.rollback()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case <-s.closing:
+		tx.close()
+		return err
+	default:
+	}
+	if len(s.idle) < spendIdleMax {
+		s.idle = append(s.idle, tx)
+	} else {
+		tx.close()
+	}
+	return err
+}
+
+// viewer is a connection for a view.
+func (s *Spend) viewer() (*spendTx, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case <-s.closing:
+		return nil, errSpendClosed
+	default:
+	}
+	if n := len(s.idle); n > 0 {
+		tx := s.idle[n-1]
+		s.idle = s.idle[:n-1]
+		return tx, nil
+	}
+	tx, err := s.connect("rw")
+	if err == nil {
+		tx.readOnly = true
+	}
+	return tx, err
+}
+
+// Close implements book.Store. Transactions that have not begun get an error.
+func (s *Spend) Close() error {
+	s.once.Do(func() {
+		s.mu.Lock()
+		close(s.closing)
+		for _, tx := range s.idle {
+			tx.close()
+		}
+		s.idle = nil
+		s.mu.Unlock()
+		<-s.closed
+		s.writer.close()
+	})
+	return nil
+}
+
+// spendError wraps an error of SQLite. One that is wrapped already stays as it is.
+func spendError(op string, err error) error {
+	var wrapped *book.StorageError
+	if errors.As(err, &wrapped) {
+		return err
+	}
+	e := &book.StorageError{Op: op, Err: err}
+	var code sqlite3.Error
+	if errors.As(err, &code) {
+		e.Full = code.Code == sqlite3.ErrFull
+		e.Busy = code.Code == sqlite3.ErrBusy || code.Code == sqlite3.ErrLocked
+	}
+	return e
+}
+
+// spendExec runs statements without results.
+func spendExec(c *sqlite3.SQLiteConn, text string) error {
+	_, err := c.Exec(text, nil)
+	return err
+}
+
+// spendRows visits rows and closes them. The values are valid only during the visit, texts and numbers for ever.
+func spendRows(rows driver.Rows, visit func([]driver.Value) error) error {
+	row := make([]driver.Value, len(rows.Columns()))
+	for {
+		err := rows.Next(row)
+		if errors.Is(err, io.EOF) {
+			return rows.Close()
+		}
+		if err == nil {
+			err = visit(row)
+		}
+		if err != nil {
+			return errors.Join(err, rows.Close())
+		}
+	}
+}

@@ -1,0 +1,345 @@
+package sqlite
+
+import (
+	"database/sql/driver"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tapyr/tapyr/spend/book"
+	"github.com/tapyr/tapyr/spend/chain"
+)
+
+// spendTable is how a kind of record is kept.
+type spendTable struct {
+	// get selects one record by the arguments that key makes; list those of a policy, or all where it is empty.
+	get  string
+	key  func(book.Key) []driver.Value
+	list string
+	// put inserts or replaces the record whose values encode makes, in the order of the columns.
+	put    string
+	encode func(book.Record) ([]driver.Value, error)
+	decode func([]driver.Value) (book.Record, error)
+}
+
+// newSpendTable writes the statements. The first columns, as many as key says, are the primary key.
+func newSpendTable(name string, columns []string, keys int, t spendTable) spendTable {
+	all := strings.Join(columns, ", ")
+	t.get = "SELECT " + all + " FROM " + name + " WHERE " + strings.Join(columns[:keys], " = ? AND ") + " = ?"
+	t.list = "SELECT " + all + " FROM " + name + " WHERE policy = ? OR ? = ''"
+	t.put = spendUpsert(name, columns, columns[:keys])
+	return t
+}
+
+// spendUpsert inserts a row, or updates the one with the same key.
+func spendUpsert(name string, columns, key []string) string {
+	var set []string
+	for _, c := range columns[len(key):] {
+		set = append(set, c+" = excluded."+c)
+	}
+	return "INSERT INTO " + name + " (" + strings.Join(columns, ", ") + ") VALUES (?" + strings.Repeat(", ?", len(columns)-1) +
+		") ON CONFLICT (" + strings.Join(key, ", ") + ") DO UPDATE SET " + strings.Join(set, ", ")
+}
+
+var spendEventColumns = []string{
+	"admission_seq", "policy", "event_id", "capability", "state", "disposition", "route", "route_class",
+	"reserved", "actual", "version", "window_start", "admitted_at", "decided_at", "updated_at",
+	"day", "deadline", "on_deadline", "waiting", "outbox", "attempts", "result",
+	"class", "size", "vars", "reference", "content_hash", "response", "response_at",
+	"decision_seq", "last_seq", "pruned",
+}
+
+// spendTables are the kinds of records. An event's key is not its primary key, see 0002_spend.sql.
+var spendTables = map[book.Kind]spendTable{
+	book.KindEvent: {
+		get:    "SELECT " + strings.Join(spendEventColumns, ", ") + " FROM spend_events WHERE policy = ? AND event_id = ?",
+		key:    func(k book.Key) []driver.Value { return []driver.Value{k.Policy, k.Name} },
+		put:    spendUpsert("spend_events", spendEventColumns, spendEventColumns[:1]),
+		encode: encodeEvent,
+		decode: func(row []driver.Value) (book.Record, error) { return spendEvent(row) },
+	},
+	book.KindCounter: newSpendTable("spend_counters",
+		[]string{"policy", "capability", "window_start", "window_end", "used", "settled", "crossed"}, 3, spendTable{
+			key:    func(k book.Key) []driver.Value { return []driver.Value{k.Policy, k.Name, k.StartNanos} },
+			encode: encodeCounter, decode: decodeCounter,
+		}),
+	book.KindTally: newSpendTable("spend_tallies",
+		[]string{"policy", "day", "capability", "disposition", "route_class", "events", "reserved", "settled"}, 5, spendTable{
+			key: func(k book.Key) []driver.Value {
+				disposition, class, _ := strings.Cut(k.Class, " ")
+				return []driver.Value{k.Policy, k.Name, k.Detail, disposition, class}
+			},
+			encode: encodeTally, decode: decodeTally,
+		}),
+	book.KindStatus: newSpendTable("spend_status",
+		[]string{"policy", "active", "active_seq", "window_start", "next_deadline", "deferred"}, 1, spendTable{
+			key:    func(k book.Key) []driver.Value { return []driver.Value{k.Policy} },
+			encode: encodeStatus, decode: decodeStatus,
+		}),
+	book.KindVersion: newSpendTable("spend_versions",
+		[]string{"policy", "version", "content", "content_hash", "record", "published_at", "seq"}, 2, spendTable{
+			key:    func(k book.Key) []driver.Value { return []driver.Value{k.Policy, k.Name} },
+			encode: encodeVersion, decode: decodeVersion,
+		}),
+}
+
+// load reads a record from the database; nil where there is none.
+func (tx *spendTx) load(key book.Key) (book.Record, error) {
+	t, ok := spendTables[key.Kind]
+	if !ok {
+		return nil, fmt.Errorf("kind of record %d is unknown", key.Kind)
+	}
+	var found book.Record
+	err := tx.query(t.get, t.key(key), func(row []driver.Value) error {
+		var err error
+		found, err = t.decode(row)
+		return err
+	})
+	return found, err
+}
+
+// flush writes what the database does not know yet.
+func (tx *spendTx) flush() error {
+	for i := range tx.appended {
+		e := &tx.appended[i]
+		if err := tx.exec(insertSpendEntry, e.Seq, string(e.Body), e.Previous, e.Hash); err != nil {
+			return err
+		}
+	}
+	tx.appended = tx.appended[:0]
+	for _, key := range tx.dirty {
+		t := spendTables[key.Kind]
+		values, err := t.encode(tx.records[key])
+		if err != nil {
+			return err
+		}
+		if err := tx.exec(t.put, values...); err != nil {
+			return err
+		}
+	}
+	tx.dirty = tx.dirty[:0]
+	clear(tx.isDirty)
+	return nil
+}
+
+const (
+	insertSpendEntry   = "INSERT INTO spend_chain (seq, body, previous_hash, entry_hash) VALUES (?, ?, ?, ?)"
+	selectSpendEntries = "SELECT seq, body, previous_hash, entry_hash FROM spend_chain"
+)
+
+func spendEntry(row []driver.Value) chain.Entry {
+	e := chain.Entry{Seq: row[0].(int64)}
+	if body, ok := row[1].(string); ok {
+		e.Body = []byte(body)
+	}
+	e.Previous, _ = row[2].(string)
+	e.Hash, _ = row[3].(string)
+	return e
+}
+
+// spendCursor is the last event of a page.
+type spendCursor struct{ deadline, seq int64 }
+
+// spendEventQuery is the statement for the page of events behind the cursor.
+func spendEventQuery(q book.Query, after spendCursor) (string, []driver.Value) {
+	var b strings.Builder
+	b.WriteString("SELECT " + strings.Join(spendEventColumns, ", ") + " FROM spend_events WHERE policy = ?")
+	args := []driver.Value{q.Policy}
+	order := "admission_seq"
+	if q.DueBy.IsZero() {
+		b.WriteString(" AND admission_seq > ?")
+		args = append(args, after.seq)
+	} else {
+		b.WriteString(" AND deadline <> 0 AND (state = 'deferred' OR waiting <> 0) AND deadline <= ? AND (deadline, admission_seq) > (?, ?)")
+		args = append(args, book.Nanos(q.DueBy), after.deadline, after.seq)
+		order = "deadline, admission_seq"
+	}
+	if q.Capability != "" {
+		b.WriteString(" AND capability = ?")
+		args = append(args, q.Capability)
+	}
+	if q.Outbox {
+		b.WriteString(" AND outbox <> 0")
+	}
+	switch len(q.States) {
+	case 0:
+	case 1: // as a text of the statement: only then is the partial index of deferred events used
+		b.WriteString(" AND state = '" + spendQuoted(q.States[0]) + "'")
+	default:
+		b.WriteString(" AND state IN ('" + spendQuoted(q.States[0]) + "'")
+		for _, state := range q.States[1:] {
+			b.WriteString(", '" + spendQuoted(state) + "'")
+		}
+		b.WriteString(")")
+	}
+	fmt.Fprintf(&b, " ORDER BY %s LIMIT %d", order, spendPageRows)
+	return b.String(), args
+}
+
+func spendQuoted(s book.State) string { return strings.ReplaceAll(string(s), "'", "''") }
+
+// spendRow reads the values of a row one after the other and remembers the first that is not what it should be.
+type spendRow struct {
+	row []driver.Value
+	err error
+}
+
+func (c *spendRow) next() driver.Value {
+	if len(c.row) == 0 {
+		c.err = errors.New("row has too few columns")
+		return nil
+	}
+	v := c.row[0]
+	c.row = c.row[1:]
+	return v
+}
+
+func (c *spendRow) text() string {
+	v := c.next()
+	s, ok := v.(string)
+	if !ok && c.err == nil {
+		c.err = fmt.Errorf("value %v is no text", v)
+	}
+	return s
+}
+
+func (c *spendRow) int() int64 {
+	v := c.next()
+	n, ok := v.(int64)
+	if !ok && c.err == nil {
+		c.err = fmt.Errorf("value %v is no whole number", v)
+	}
+	return n
+}
+
+func (c *spendRow) bool() bool      { return c.int() != 0 }
+func (c *spendRow) time() time.Time { return book.FromNanos(c.int()) }
+
+func (c *spendRow) units() book.Units {
+	u, err := book.RestoreUnits(c.text())
+	if err != nil && c.err == nil {
+		c.err = err
+	}
+	return u
+}
+
+func (c *spendRow) json(into any) {
+	text := c.text()
+	if text == "" || c.err != nil {
+		return
+	}
+	if err := json.Unmarshal([]byte(text), into); err != nil {
+		c.err = fmt.Errorf("value %q: %w", text, err)
+	}
+}
+
+func spendEvent(row []driver.Value) (*book.Event, error) {
+	c := &spendRow{row: row}
+	e := &book.Event{
+		AdmissionSeq: c.int(), Policy: c.text(), ID: c.text(), Capability: c.text(),
+		State: book.State(c.text()), Disposition: book.Disposition(c.text()), Route: c.text(), RouteClass: c.text(),
+		Reserved: c.units(), Actual: c.units(), Version: c.text(),
+		WindowStart: c.time(), AdmittedAt: c.time(), DecidedAt: c.time(), UpdatedAt: c.time(),
+		Day: c.text(), Deadline: c.time(), OnDeadline: book.Disposition(c.text()), Waiting: c.bool(), Outbox: c.bool(),
+		Attempts: c.int(), Result: c.text(), Class: c.text(), Size: c.int(),
+	}
+	c.json(&e.Vars)
+	e.Reference, e.ContentHash, e.Response, e.ResponseAt = c.text(), c.text(), c.text(), c.time()
+	e.DecisionSeq, e.LastSeq, e.Pruned = c.int(), c.int(), c.bool()
+	return e, c.err
+}
+
+func encodeEvent(r book.Record) ([]driver.Value, error) {
+	e := r.(*book.Event)
+	vars := ""
+	if len(e.Vars) > 0 {
+		text, err := json.Marshal(e.Vars)
+		if err != nil {
+			return nil, err
+		}
+		vars = string(text)
+	}
+	return []driver.Value{
+		e.AdmissionSeq, e.Policy, e.ID, e.Capability, string(e.State), string(e.Disposition), e.Route, e.RouteClass,
+		e.Reserved.String(), e.Actual.String(), e.Version,
+		book.Nanos(e.WindowStart), book.Nanos(e.AdmittedAt), book.Nanos(e.DecidedAt), book.Nanos(e.UpdatedAt),
+		e.Day, book.Nanos(e.Deadline), string(e.OnDeadline), e.Waiting, e.Outbox, e.Attempts, e.Result,
+		e.Class, e.Size, vars, e.Reference, e.ContentHash, e.Response, book.Nanos(e.ResponseAt),
+		e.DecisionSeq, e.LastSeq, e.Pruned,
+	}, nil
+}
+
+func encodeCounter(r book.Record) ([]driver.Value, error) {
+	c := r.(*book.Counter)
+	crossed := ""
+	if len(c.Crossed) > 0 {
+		text, err := json.Marshal(c.Crossed)
+		if err != nil {
+			return nil, err
+		}
+		crossed = string(text)
+	}
+	return []driver.Value{
+		c.Policy, c.Capability, book.Nanos(c.Start), book.Nanos(c.End), c.Used.String(), c.Settled.String(), crossed,
+	}, nil
+}
+
+func decodeCounter(row []driver.Value) (book.Record, error) {
+	c := &spendRow{row: row}
+	r := &book.Counter{Policy: c.text(), Capability: c.text(), Start: c.time(), End: c.time(), Used: c.units(), Settled: c.units()}
+	c.json(&r.Crossed)
+	return r, c.err
+}
+
+func encodeTally(r book.Record) ([]driver.Value, error) {
+	t := r.(*book.Tally)
+	return []driver.Value{
+		t.Policy, t.Day, t.Capability, string(t.Disposition), t.RouteClass, t.Events, t.Reserved.String(), t.Settled.String(),
+	}, nil
+}
+
+func decodeTally(row []driver.Value) (book.Record, error) {
+	c := &spendRow{row: row}
+	r := &book.Tally{
+		Policy: c.text(), Day: c.text(), Capability: c.text(), Disposition: book.Disposition(c.text()), RouteClass: c.text(),
+		Events: c.int(), Reserved: c.units(), Settled: c.units(),
+	}
+	return r, c.err
+}
+
+func encodeStatus(r book.Record) ([]driver.Value, error) {
+	s := r.(*book.Status)
+	deferred := ""
+	if len(s.Deferred) > 0 {
+		text, err := json.Marshal(s.Deferred)
+		if err != nil {
+			return nil, err
+		}
+		deferred = string(text)
+	}
+	return []driver.Value{
+		s.Policy, s.Active, s.ActiveSeq, book.Nanos(s.WindowStart), book.Nanos(s.NextDeadline), deferred,
+	}, nil
+}
+
+func decodeStatus(row []driver.Value) (book.Record, error) {
+	c := &spendRow{row: row}
+	r := &book.Status{Policy: c.text(), Active: c.text(), ActiveSeq: c.int(), WindowStart: c.time(), NextDeadline: c.time()}
+	c.json(&r.Deferred)
+	return r, c.err
+}
+
+func encodeVersion(r book.Record) ([]driver.Value, error) {
+	v := r.(*book.Version)
+	return []driver.Value{v.Policy, v.Version, v.Content, v.Hash, v.Record, book.Nanos(v.PublishedAt), v.Seq}, nil
+}
+
+func decodeVersion(row []driver.Value) (book.Record, error) {
+	c := &spendRow{row: row}
+	r := &book.Version{
+		Policy: c.text(), Version: c.text(), Content: c.text(), Hash: c.text(), Record: c.text(), PublishedAt: c.time(), Seq: c.int(),
+	}
+	return r, c.err
+}
