@@ -18,34 +18,25 @@ func NewEnforcer(config *validate.Config) *Enforcer {
 	return &Enforcer{newEngine(config, Options{}, true)}
 }
 
-// Denial is a server's refusal.
-type Denial struct {
-	// Limit and Key name the first limit, in declared order, that refuses.
-	Limit, Key string
-	// RetryAfterSeconds is what the server tells the client: whole seconds, rounded up, at least 1.
-	RetryAfterSeconds int64
-}
-
 // Allow decides about a request that arrives now. Its Account is the presented credential, which stands for account, target and
-// credential; its Endpoint is the route, its Vars those of the route. A request that is allowed ends with Done.
-func (f *Enforcer) Allow(now int64, r *match.Request) (Ticket, *Denial, error) {
+// credential; its Endpoint is the route, its Vars those of the route. A request that is allowed ends with Done. The error is a
+// *RefusedError where it is not, and retryAfterSeconds then what the server tells the client: whole seconds, rounded up, at least
+// 1; or a *RequestError.
+func (f *Enforcer) Allow(now int64, r *match.Request) (t Ticket, retryAfterSeconds int64, err error) {
 	q := Request{Request: *r}
 	q.Target, q.Credential = r.Account, r.Account
 	e := f.engine
 	t, granted, err := e.ReserveRequest(now, &q, false, now)
-	var refused *RefusedError
-	switch {
-	case errors.As(err, &refused):
-	case err != nil:
-		return 0, nil, err
-	case granted:
-		return t, nil, nil
-	default:
-		waiting := e.find(t)
-		refused = e.tooLate(e.now, waiting)
+	if err == nil && !granted {
+		refused := e.tooLate(e.now, e.find(t))
 		e.Cancel(t)
+		t, err = 0, refused
 	}
-	return 0, &Denial{Limit: refused.Limit, Key: refused.Key, RetryAfterSeconds: wholeSeconds(refused, e.now)}, nil
+	var refused *RefusedError
+	if errors.As(err, &refused) {
+		retryAfterSeconds = wholeSeconds(refused, e.now)
+	}
+	return t, retryAfterSeconds, err
 }
 
 // wholeSeconds is the time until a retry, as a Retry-After header says it.

@@ -36,7 +36,7 @@ type Engine struct {
 	waiting     int
 	pass        uint32
 	wakeAt      int64
-	events      []Event
+	events      []event
 	settling    []landing // room for a batch
 	notes       []note    // room for those of one response
 

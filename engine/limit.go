@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -263,18 +262,4 @@ func (l *limit) nextEdge(now int64) int64 {
 		}
 	}
 	return next
-}
-
-// CostError says that a request can never be granted, because it costs more than a bucket can hold.
-type CostError struct {
-	// Limit is the limit's name.
-	Limit string
-	// Cost and Burst are in tokens.
-	Cost, Burst int64
-}
-
-// Error names both numbers.
-func (e *CostError) Error() string {
-	return fmt.Sprintf("cost %d is above burst %d of limit %q and can never be granted: raise the burst or lower the cost",
-		e.Cost, e.Burst, e.Limit)
 }

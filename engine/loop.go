@@ -10,7 +10,7 @@ type Loop struct {
 	now    int64
 	seq    uint64
 	due    answers
-	batch  []Settlement
+	batch  []answer
 	calls  map[Ticket]*Call
 }
 
@@ -54,8 +54,8 @@ func (a *answers) Pop() any {
 	return last
 }
 
-// NewLoop drives an engine that nobody else calls meanwhile.
-func NewLoop(e *Engine) *Loop {
+// Loop drives the engine, which nobody else calls meanwhile.
+func (e *Engine) Loop() *Loop {
 	return &Loop{engine: e, now: -never, calls: make(map[Ticket]*Call)}
 }
 
@@ -92,7 +92,6 @@ func (l *Loop) instant(now int64, calls []*Call) {
 	e := l.engine
 	for {
 		l.settle(now)
-		e.events = e.events[:0]
 		e.passWaiters(e.tick(now))
 		e.endWaiters(e.now)
 		e.passWaiters(e.now)
@@ -101,7 +100,6 @@ func (l *Loop) instant(now int64, calls []*Call) {
 			l.call(now, c)
 		}
 		calls = nil
-		e.events = e.events[:0]
 		e.calm(e.now)
 		l.report(now)
 		if len(l.due) == 0 || l.due[0].at > now { // an answer may take no time at all
@@ -115,14 +113,14 @@ func (l *Loop) settle(now int64) {
 	l.batch = l.batch[:0]
 	for len(l.due) > 0 && l.due[0].at <= now {
 		a := heap.Pop(&l.due).(answer)
-		l.batch = append(l.batch, Settlement{a.ticket, a.response})
+		l.batch = append(l.batch, a)
 	}
 	if len(l.batch) == 0 {
 		return
 	}
-	l.engine.SettleAll(now, l.batch)
+	l.engine.settleAll(now, l.batch)
 	for _, s := range l.batch {
-		l.engine.Release(now, s.Ticket)
+		l.engine.Release(now, s.ticket)
 	}
 }
 
@@ -140,18 +138,18 @@ func (l *Loop) call(now int64, c *Call) {
 
 // report tells the callers what became of those that waited.
 func (l *Loop) report(now int64) {
-	events := l.engine.events
-	for i := range events {
-		c := l.calls[events[i].Ticket]
-		delete(l.calls, events[i].Ticket)
+	for _, event := range l.engine.events {
+		c := l.calls[event.ticket]
+		delete(l.calls, event.ticket)
 		switch {
 		case c == nil: // reserved by other means than the loop
-		case events[i].Refused != nil:
-			c.Done(now, 0, events[i].Refused)
+		case event.refused != nil:
+			c.Done(now, 0, event.refused)
 		default:
-			l.granted(now, events[i].Ticket, c)
+			l.granted(now, event.ticket, c)
 		}
 	}
+	l.engine.events = l.engine.events[:0]
 }
 
 func (l *Loop) granted(now int64, t Ticket, c *Call) {

@@ -1,18 +1,5 @@
 package engine
 
-// Notice is something that a response said and that deserves a word, or was not believed.
-type Notice struct {
-	// Provider, Limit and Key name the quota.
-	Provider, Limit, Key string
-	// Disagrees: a limit header is not the declared maximum. Said once a window. Otherwise the value was ignored, because it
-	// cannot be.
-	Disagrees bool
-	// Header says what was read: limit, remaining, used, percent, reset, or policy.
-	Header string
-	// Text is the value as sent, where one header held it.
-	Text string
-}
-
 // shown is what one response's headers say of one quota, not yet held against what is known.
 type shown struct {
 	maximum, reset, remaining, used                   int64
@@ -138,17 +125,11 @@ func (e *Engine) observe(now int64, l *landing, en *entry) {
 	for i := range notes {
 		e.ignored++
 		if e.observer != nil {
-			e.observer.Noticed(e.notice(en, false, notes[i].header, notes[i].text))
+			e.observer.Ignored(en.limit.provider.name, en.limit.name, e.key(en.cold), notes[i].header, notes[i].text)
 		}
 		notes[i] = note{}
 	}
 	e.notes = notes[:0]
-}
-
-func (e *Engine) notice(en *entry, disagrees bool, header, text string) *Notice {
-	return &Notice{
-		Provider: en.limit.provider.name, Limit: en.limit.name, Key: e.key(en.cold), Disagrees: disagrees, Header: header, Text: text,
-	}
 }
 
 // learnMaximum believes a limit header.
@@ -159,7 +140,7 @@ func (e *Engine) learnMaximum(en *entry, maximum int64) {
 		q.disagreed = true
 		e.disagreements++
 		if e.observer != nil {
-			e.observer.Noticed(e.notice(en, true, "limit", ""))
+			e.observer.Disagrees(en.limit.provider.name, en.limit.name, e.key(en.cold), v.declared, maximum)
 		}
 	}
 	q.learned = maximum

@@ -1,28 +1,22 @@
 package engine
 
-// Observer hears what an engine does. Its methods are called while the engine is at work, in a Gate under its lock: they must be
-// quick and must not call the engine.
+// Observer hears what an engine does. Its methods are called while the engine is at work, through a Gate under its lock: they must
+// be quick and must not call the engine.
 type Observer interface {
 	// Granted hears a grant and how long the request waited for it.
 	Granted(r *Request, waitNanos int64)
 	// Refused hears a refusal.
 	Refused(r *Request, refused *RefusedError)
-	// RateLimited hears a response that says a limit was exceeded.
-	RateLimited(l *RateLimited)
-	// Noticed hears of a header that disagrees with the documents or was not believed.
-	Noticed(n *Notice)
-}
-
-// RateLimited is a response that says a limit was exceeded.
-type RateLimited struct {
-	// Request is the one that was answered.
-	Request *Request
-	// Limit and Key are those that the penalty falls on, the first of several; Limit is empty where no limit covers the request.
-	Limit, Key string
-	// Unexpected: the engine would have allowed the request, so the documents or the sharing of the quota are wrong.
-	Unexpected bool
-	// Parked is the text of a header that asked for more than maxPenalty; empty where none did.
-	Parked string
+	// RateLimited hears a response that says a limit was exceeded: the limit and key that the penalty falls on, the first of
+	// several (the limit is empty where none covers the request); whether it is unexpected, because the engine would have allowed
+	// the request, so that the documents or the sharing of a quota are wrong; and the text of a header that asked for more than
+	// maxPenalty, empty where none did.
+	RateLimited(r *Request, limit, key string, unexpected bool, parked string)
+	// Disagrees hears that a response names another maximum than the documents, once a window.
+	Disagrees(provider, limit, key string, declared, named int64)
+	// Ignored hears of a value in a header that cannot be: what was read (limit, remaining, used, percent, reset or policy), and
+	// the text where one header held it.
+	Ignored(provider, limit, key, header, text string)
 }
 
 // countLimited counts a rate-limited response, before anything is learned from it. It is unexpected where the engine would have
@@ -45,25 +39,24 @@ func (e *Engine) countLimited(now int64, l *landing) {
 	for i := range p.entries {
 		if en := &p.entries[i]; en.limit.kind == kindQuota && e.onWindow != nil {
 			c := en.cold.counts()
-			c.RateLimited++
+			c.limited++
 			if unexpected {
-				c.UnexpectedRateLimited++
+				c.unexpected++
 			}
 		}
 	}
 	if e.observer == nil {
 		return
 	}
-	event := RateLimited{Request: p.request, Unexpected: unexpected}
 	rules := &p.account.provider.errors
-	_, event.Parked, _ = rules.wait(l.response, now)
+	_, parked, _ := rules.wait(l.response, now)
 	first := true
 	p.penalizedBy(rules, l.response, func(en *entry) {
 		if first {
-			event.Limit, event.Key, first = en.limit.name, e.key(en.cold), false
+			e.observer.RateLimited(p.request, en.limit.name, e.key(en.cold), unexpected, parked)
 		}
+		first = false
 	})
-	e.observer.RateLimited(&event)
 }
 
 // spent tells whether responses have shown that a quota has less than nothing left, the request in question apart: its own units
@@ -96,7 +89,7 @@ func (e *Engine) countShadows(now int64, p *Prepared, cl class) {
 		if refuses {
 			en.limit.shadowRefusals++
 			if en.limit.kind == kindQuota && e.onWindow != nil {
-				en.cold.counts().Refused[2]++
+				en.cold.counts().refused[2]++
 			}
 		}
 	}
@@ -114,16 +107,16 @@ func (e *Engine) countRefusal(p *Prepared, refused *RefusedError) {
 		}
 		for i, reason := range reasons {
 			if reason == refused.Reason {
-				en.cold.counts().Refused[i]++
+				en.cold.counts().refused[i]++
 			}
 		}
 	}
 }
 
 // counts are the counters of a quota's present window.
-func (c *coldScope) counts() *Counters {
+func (c *coldScope) counts() *counters {
 	if c.quota.counters == nil {
-		c.quota.counters = new(Counters)
+		c.quota.counters = new(counters)
 	}
 	return c.quota.counters
 }

@@ -2,9 +2,7 @@ package engine
 
 import (
 	"fmt"
-	"hash/maphash"
 	"math"
-	"sort"
 	"strconv"
 	"strings"
 
@@ -48,16 +46,24 @@ type entry struct {
 	id      uint32 // of the key
 }
 
-// UnknownError says that a request names a provider or account that the configuration does not have.
-type UnknownError struct {
-	// What is provider or account.
-	What string
-	// Name is the name that is not known.
-	Name string
+// RequestError says why a request cannot be resolved: its provider or account is not in the configuration, or it can never be
+// granted, because it costs more than a bucket can hold.
+type RequestError struct {
+	// Provider and Account are the request's.
+	Provider, Account string
+	// Limit is the bucket's, Cost and Burst in tokens; empty and 0 where a name is unknown.
+	Limit       string
+	Cost, Burst int64
 }
 
-// Error quotes the name.
-func (e *UnknownError) Error() string { return fmt.Sprintf("no %s is named %q", e.What, e.Name) }
+// Error quotes the names.
+func (e *RequestError) Error() string {
+	if e.Limit == "" {
+		return fmt.Sprintf("no account %q at a provider %q: name one of the configuration's", e.Account, e.Provider)
+	}
+	return fmt.Sprintf("cost %d is above burst %d of limit %q and can never be granted: raise the burst or lower the cost",
+		e.Cost, e.Burst, e.Limit)
+}
 
 // provider is a vendor, compiled.
 type provider struct {
@@ -86,43 +92,6 @@ type account struct {
 	hosts    map[string]*breaker // by target
 }
 
-// shapeKey is what decides which limits a request meets and at which cost, their keys apart.
-type shapeKey struct {
-	account, endpoint, method uint32
-	present                   uint32 // bit set: auth, target, credential
-	variables                 uint64 // which of the provider's variables the request has, hashed beyond 64
-	parameters                uint64 // hash of the values of the provider's parameters
-}
-
-// shape is the answer, found once and reused for all requests that look the same.
-type shape struct {
-	limits    []shapeLimit
-	narrowest int
-	// symbols of the endpoint and method, which the shape holds.
-	endpoint, method uint32
-}
-
-type shapeLimit struct {
-	limit   *limit
-	cost    int64
-	variant uint32
-	// fixed are the symbols of the parts that are the same for all requests of the shape, 0 for the others.
-	fixed []uint32
-	// byVar is the variable of the request on which the variant depends, "" where none does, and variants what was found by
-	// its value.
-	byVar    string
-	variants map[string]uint32
-}
-
-// maxShapes bounds the cache: callers that use concrete paths as endpoints must not fill the memory.
-const maxShapes = 4096
-
-const (
-	presentAuth = 1 << iota
-	presentTarget
-	presentCredential
-)
-
 // priorityOf numbers the classes, the most urgent highest.
 func priorityOf(name string) uint8 {
 	switch name {
@@ -141,8 +110,7 @@ const (
 	priorities       = 4
 )
 
-// Prepare resolves a request. An *UnknownError names a provider or account that the configuration does not have, a *CostError a
-// cost that no bucket can ever hold.
+// Prepare resolves a request. The error is a *RequestError.
 func (e *Engine) Prepare(now int64, r *Request) (*Prepared, error) {
 	p := new(Prepared)
 	copied := *r
@@ -159,7 +127,7 @@ func (e *Engine) resolve(now int64, r *Request, p *Prepared) error {
 		a = e.accounts[r.Provider]
 	}
 	if a == nil || r.Provider != "" && r.Provider != a.provider.name {
-		return e.unknown(r)
+		return &RequestError{Provider: r.Provider, Account: r.Account}
 	}
 	shape := e.shapeOf(a, r)
 	p.request, p.account, p.priority, p.narrowest = r, a, priorityOf(r.Priority), int32(shape.narrowest)
@@ -174,18 +142,11 @@ func (e *Engine) resolve(now int64, r *Request, p *Prepared) error {
 	for i := range shape.limits {
 		l := &shape.limits[i]
 		if l.limit.kind == kindRate && l.cost > l.limit.burst {
-			return &CostError{Limit: l.limit.name, Cost: l.cost, Burst: l.limit.burst}
+			return &RequestError{r.Provider, r.Account, l.limit.name, l.cost, l.limit.burst}
 		}
 		p.entries = append(p.entries, e.entryFor(now, a, r, l))
 	}
 	return nil
-}
-
-func (e *Engine) unknown(r *Request) error {
-	if _, there := e.providers[r.Provider]; !there && r.Provider != "" {
-		return &UnknownError{What: "provider", Name: r.Provider}
-	}
-	return &UnknownError{What: "account", Name: r.Account}
 }
 
 // entryFor finds or opens the key of a limit for a request.
@@ -216,22 +177,6 @@ func (e *Engine) entryFor(now int64, a *account, r *Request, sl *shapeLimit) ent
 		s.until = -never
 	}
 	return out
-}
-
-// variantFor is the variant that holds for a request.
-func (sl *shapeLimit) variantFor(a *account, r *Request) uint32 {
-	if sl.byVar == "" {
-		return sl.variant
-	}
-	value, _ := a.variable(r, sl.byVar)
-	v, there := sl.variants[value]
-	if !there {
-		v = sl.limit.variantOf(a, map[string]string{sl.byVar: value})
-		if len(sl.variants) < maxShapes {
-			sl.variants[value] = v
-		}
-	}
-	return v
 }
 
 // hold is the symbol of a value, held until letGo: long enough for a key to be found or to take a reference of its own.
@@ -358,142 +303,6 @@ func (a *account) merged(r *Request) map[string]string {
 		all[name] = value
 	}
 	return all
-}
-
-// shapeOf finds the shape of a request, or makes it.
-func (e *Engine) shapeOf(a *account, r *Request) *shape {
-	p := a.provider
-	key := shapeKey{account: a.symbol, endpoint: e.symbols.find(r.Endpoint), method: e.symbols.find(r.Method)}
-	if r.Auth {
-		key.present |= presentAuth
-	}
-	if r.Target != "" {
-		key.present |= presentTarget
-	}
-	if r.Credential != "" {
-		key.present |= presentCredential
-	}
-	for i, name := range p.variables {
-		if _, there := a.variable(r, name); there {
-			if i < 64 {
-				key.variables |= 1 << i
-			} else {
-				key.parameters ^= maphash.String(e.symbols.seed, name)
-			}
-		}
-	}
-	for _, name := range p.parameters {
-		if value, there := r.Query[name]; there {
-			key.parameters = (key.parameters ^ maphash.String(e.symbols.seed, name)) * 0x9E3779B97F4A7C15
-			key.parameters ^= maphash.String(e.symbols.seed, value)
-		}
-	}
-	if key.endpoint != 0 && key.method != 0 {
-		if s := p.shapes[key]; s != nil {
-			return s
-		}
-	}
-	return e.makeShape(a, r, key)
-}
-
-func (e *Engine) makeShape(a *account, r *Request, key shapeKey) *shape {
-	p := a.provider
-	if len(p.shapes) >= maxShapes {
-		for k, s := range p.shapes {
-			e.symbols.drop(s.endpoint)
-			e.symbols.drop(s.method)
-			delete(p.shapes, k)
-		}
-	}
-	key.endpoint, key.method = e.symbols.hold(r.Endpoint), e.symbols.hold(r.Method)
-	s := &shape{endpoint: key.endpoint, method: key.method, narrowest: -1}
-	full := r.Request
-	full.Provider, full.Vars = p.name, a.merged(r)
-	for _, l := range p.limits {
-		verdict := l.matcher.Match(&full)
-		if !verdict.Applies {
-			continue
-		}
-		sl := shapeLimit{limit: l, cost: verdict.Cost, fixed: e.fixedSymbols(a, r, l)}
-		if m := l.source.Spec.Max; m != nil && m.ByVar != "" {
-			sl.byVar, sl.variants = m.ByVar, map[string]uint32{}
-		} else {
-			sl.variant = l.variantOf(a, full.Vars)
-		}
-		s.limits = append(s.limits, sl)
-		if at := len(s.limits) - 1; !l.shadow && (s.narrowest < 0 || l.narrower(s.limits[s.narrowest].limit)) {
-			s.narrowest = at
-		}
-	}
-	if s.narrowest < 0 {
-		s.narrowest = len(s.limits)
-		s.limits = append(s.limits, shapeLimit{limit: p.uncovered, fixed: []uint32{a.symbol}, cost: 1})
-	}
-	p.shapes[key] = s
-	return s
-}
-
-// fixedSymbols are the symbols of those parts of a key that the shape decides. The account's is held by the account; of endpoint
-// and method only those are used that the shape holds as they are.
-func (e *Engine) fixedSymbols(a *account, r *Request, l *limit) []uint32 {
-	fixed := make([]uint32, len(l.parts))
-	for i := range l.parts {
-		switch p := &l.parts[i]; {
-		case p.dimension == match.DimensionAccount && a.source != nil:
-			fixed[i] = a.symbol
-		case p.dimension == match.DimensionMethod,
-			p.dimension == match.DimensionEndpoint && match.CleanPath(r.Endpoint) == r.Endpoint:
-			fixed[i] = e.symbols.find(a.value(r, p))
-		}
-	}
-	return fixed
-}
-
-// decidingNames are the variables and query parameters on which it depends whether some limit applies.
-func decidingNames(source *validate.Provider) (variables, parameters []string) {
-	vars, params := map[string]bool{}, map[string]bool{}
-	selector := func(s *schema.Selector) {
-		if s.RequestsWithVar != "" {
-			vars[s.RequestsWithVar] = true
-		}
-		for name := range s.Query {
-			params[name] = true
-		}
-	}
-	for _, l := range source.Limits {
-		if f := l.Spec.AppliesTo; f != nil {
-			selector(&f.Selector)
-			if f.Except != nil {
-				selector(f.Except)
-			}
-		}
-		for i := range l.Spec.Costs {
-			selector(&l.Spec.Costs[i].Selector)
-		}
-		for _, dimension := range l.By() {
-			if name, isVar := cutVariable(dimension); isVar {
-				vars[name] = true
-			}
-		}
-	}
-	return sortedNames(vars), sortedNames(params)
-}
-
-func sortedNames(set map[string]bool) []string {
-	names := make([]string, 0, len(set))
-	for name := range set {
-		names = append(names, name)
-	}
-	sort.Strings(names)
-	return names
-}
-
-func cutVariable(dimension string) (name string, isVar bool) {
-	const n = len(match.VariablePrefix)
-	if len(dimension) > n && dimension[:n] == match.VariablePrefix {
-		return dimension[n:], true
-	}
-	return "", false
 }
 
 // keyText writes a key as it is shown.

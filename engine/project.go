@@ -96,15 +96,6 @@ func (e *Engine) correct(granted int64, en *entry, kept int64) {
 	}
 }
 
-// Counters count what happened in one window of a quota.
-type Counters struct {
-	// RateLimited responses, and those among them that no limit predicted.
-	RateLimited, UnexpectedRateLimited int64
-	// Refused requests by reason: circuit_open, penalized, quota_exhausted, deadline. Those of a limit in shadow mode that it
-	// would have refused count as the third.
-	Refused [len(reasons)]int64
-}
-
 // Projection is the state of a quota's key at an instant, and where it leads. Instants are nanoseconds since the Unix epoch, rates
 // units a second.
 type Projection struct {
@@ -131,7 +122,32 @@ type Projection struct {
 // WindowReport is a window of a quota: as it was at its end, or as it is.
 type WindowReport struct {
 	Projection
-	Counters
+
+	// RateLimited responses, and those among them that no limit predicted.
+	RateLimited, UnexpectedRateLimited int64
+	// Refused requests by reason. Those that a limit in shadow mode would have refused count as QuotaExhausted.
+	Refused map[Reason]int64
+}
+
+// counters count what happened in one window of a quota.
+type counters struct {
+	limited, unexpected int64
+	refused             [len(reasons)]int64 // in the order of reasons
+}
+
+// report is a key's window as it is at an instant that is not after its end.
+func (e *Engine) report(at int64, s *scope, c *coldScope) *WindowReport {
+	out := &WindowReport{Projection: e.project(at, s, c, c.quota.recent)}
+	if n := c.quota.counters; n != nil {
+		out.RateLimited, out.UnexpectedRateLimited = n.limited, n.unexpected
+		out.Refused = make(map[Reason]int64)
+		for i, reason := range reasons {
+			if n.refused[i] > 0 {
+				out.Refused[reason] = n.refused[i]
+			}
+		}
+	}
+	return out
 }
 
 // project computes a key's projection at an instant that is not after its window's end, with the units of the last 15 minutes.
@@ -260,10 +276,7 @@ func (e *Engine) closeWindow(s *scope, c *coldScope) {
 	if e.onWindow == nil || !q.touched || q.end == -never {
 		return
 	}
-	report := &WindowReport{Projection: e.project(q.end, s, c, q.recent)}
-	if q.counters != nil {
-		report.Counters = *q.counters
-	}
+	report := e.report(q.end, s, c)
 	q.touched, q.counters = false, nil
 	e.onWindow(report)
 }
@@ -292,11 +305,7 @@ func (e *Engine) Windows(now int64, f func(*WindowReport)) {
 		if !q.touched {
 			return
 		}
-		report := &WindowReport{Projection: e.project(now, s, c, q.recent)}
-		if q.counters != nil {
-			report.Counters = *q.counters
-		}
-		f(report)
+		f(e.report(now, s, c))
 	})
 }
 

@@ -31,7 +31,7 @@ type quota struct {
 	seen     *seen  // what responses have shown; nil before the first
 	cells    *cells // units by the instant at which they leave (rolling)
 	timeline timeline
-	counters *Counters // of the window; nil unless windows are reported
+	counters *counters // of the window; nil unless windows are reported
 	// touched: the window has a grant or a response.
 	touched bool
 	// disagreed: the window has said that a header disagrees with the declared maximum.

@@ -2,14 +2,6 @@ package engine
 
 import "slices"
 
-// Settlement is a response that has come.
-type Settlement struct {
-	// Ticket is the request's.
-	Ticket Ticket
-	// Response is the answer.
-	Response *Response
-}
-
 // landing is a settlement on its way.
 type landing struct {
 	record   *record
@@ -31,12 +23,12 @@ func (e *Engine) Settle(now int64, t Ticket, r *Response) bool {
 	return true
 }
 
-// SettleAll reads the responses of one instant. All of them have arrived: none is in flight at the others' observations.
-func (e *Engine) SettleAll(now int64, all []Settlement) {
+// settleAll reads the responses of one instant. All of them have arrived: none is in flight at the others' observations.
+func (e *Engine) settleAll(now int64, all []answer) {
 	now = e.tick(now)
 	e.settling = e.settling[:0]
 	for i := range all {
-		e.land(now, all[i].Ticket, all[i].Response)
+		e.land(now, all[i].ticket, all[i].response)
 	}
 	e.learn(now)
 }

@@ -2,13 +2,9 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 )
-
-// ErrClosed is the error of a request that waits in a Gate, or comes to one, after Close.
-var ErrClosed = errors.New("the budget engine is closed")
 
 // Gate is the shell around an Engine: a lock, a clock, a timer, and calls that block. Any number of goroutines may use it.
 //
@@ -27,8 +23,8 @@ type Gate struct {
 	closed bool
 }
 
-// NewGate is a gate to an engine that nobody else calls from then on.
-func NewGate(e *Engine) *Gate {
+// Gate is a gate to the engine, which nobody else calls from then on.
+func (e *Engine) Gate() *Gate {
 	start := time.Now()
 	g := &Gate{startNanos: start.UnixNano(), start: start, engine: e, waits: make(map[Ticket]chan *RefusedError), wakeAt: never}
 	g.timer = time.AfterFunc(time.Hour, g.wake)
@@ -78,16 +74,16 @@ func (r Reservation) Release() {
 
 // Acquire waits until a request may go. The error is a *RefusedError where it may not, at the latest at its deadline (the zero
 // time: none) or the context's, whichever is earlier; the context's error where that ends first, and then nothing is left of the
-// request; an *UnknownError or *CostError where it cannot be resolved; or ErrClosed.
+// request; a *RequestError where it cannot be resolved; or context.Canceled after Close.
 func (g *Gate) Acquire(ctx context.Context, q *Request, retry bool, deadline time.Time) (Reservation, error) {
-	return g.acquire(ctx, retry, deadline, func(now, until int64) (Ticket, bool, error) {
+	return g.acquire(ctx, deadline, func(now, until int64) (Ticket, bool, error) {
 		return g.engine.ReserveRequest(now, q, retry, until)
 	})
 }
 
 // AcquirePrepared is Acquire for a prepared request.
 func (g *Gate) AcquirePrepared(ctx context.Context, p *Prepared, retry bool, deadline time.Time) (Reservation, error) {
-	return g.acquire(ctx, retry, deadline, func(now, until int64) (Ticket, bool, error) {
+	return g.acquire(ctx, deadline, func(now, until int64) (Ticket, bool, error) {
 		t, granted, refused := g.engine.Reserve(now, p, retry, until)
 		if refused != nil {
 			return 0, false, refused
@@ -97,7 +93,7 @@ func (g *Gate) AcquirePrepared(ctx context.Context, p *Prepared, retry bool, dea
 }
 
 func (g *Gate) acquire(
-	ctx context.Context, _ bool, deadline time.Time, reserve func(now, until int64) (Ticket, bool, error),
+	ctx context.Context, deadline time.Time, reserve func(now, until int64) (Ticket, bool, error),
 ) (Reservation, error) {
 	if err := ctx.Err(); err != nil {
 		return Reservation{}, err
@@ -105,7 +101,7 @@ func (g *Gate) acquire(
 	g.mu.Lock()
 	if g.closed {
 		g.mu.Unlock()
-		return Reservation{}, ErrClosed
+		return Reservation{}, context.Canceled
 	}
 	now := g.Now()
 	t, granted, err := reserve(now, g.until(ctx, deadline))
@@ -162,7 +158,7 @@ func (g *Gate) await(ctx context.Context, t Ticket, done chan *RefusedError) (Re
 func (g *Gate) decided(t Ticket, refused *RefusedError, open bool) (Reservation, error) {
 	switch {
 	case !open:
-		return Reservation{}, ErrClosed
+		return Reservation{}, context.Canceled
 	case refused != nil:
 		return Reservation{}, refused
 	}
@@ -174,12 +170,12 @@ func (g *Gate) advance(now int64) {
 	if g.engine.waiting == 0 && g.wakeAt == never {
 		return
 	}
-	for _, event := range g.engine.Advance(now) {
-		if done := g.waits[event.Ticket]; done != nil {
-			done <- event.Refused // has room for one
-			delete(g.waits, event.Ticket)
+	g.engine.Advance(now, func(t Ticket, refused *RefusedError) {
+		if done := g.waits[t]; done != nil {
+			done <- refused // has room for one
+			delete(g.waits, t)
 		}
-	}
+	})
 	next, ok := g.engine.Next()
 	switch {
 	case !ok || g.closed:
@@ -203,7 +199,7 @@ func (g *Gate) wake() {
 	}
 }
 
-// Close ends all waiting with ErrClosed, and stops the timer. What was granted can still be settled and released. Calls after the
+// Close ends all waiting with context.Canceled, and stops the timer. What was granted can still be settled and released. Calls after the
 // first do nothing.
 func (g *Gate) Close() {
 	g.mu.Lock()

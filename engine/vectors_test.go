@@ -143,7 +143,7 @@ type decision struct {
 // enforce runs a journal as arrivals through a loop.
 func enforce(t testing.TB, config *validate.Config, e *Engine, rows []*row) map[int]decision {
 	t.Helper()
-	loop := NewLoop(e)
+	loop := e.Loop()
 	decisions := map[int]decision{}
 	for i := 0; i < len(rows); {
 		now := rows[i].at

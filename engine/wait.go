@@ -1,11 +1,9 @@
 package engine
 
-// Event is what became of a request that waited.
-type Event struct {
-	// Ticket is the request's. It is void after a refusal.
-	Ticket Ticket
-	// Refused is nil where the request was granted.
-	Refused *RefusedError
+// event is what became of a request that waited; refused is nil where it was granted.
+type event struct {
+	ticket  Ticket
+	refused *RefusedError
 }
 
 // line is the waiters of one priority, the oldest first.
@@ -182,7 +180,7 @@ func (e *Engine) passWaiters(now int64) (any bool) {
 			e.unwait(r)
 			e.countShadows(now, p, r.class())
 			e.grant(now, r, r.class())
-			e.events = append(e.events, Event{Ticket: r.ticket()})
+			e.events = append(e.events, event{ticket: r.ticket()})
 			any = true
 			return true
 		}
@@ -253,7 +251,7 @@ func (e *Engine) endWaiters(now int64) (any bool) {
 }
 
 func (e *Engine) endWaiter(r *record, refused *RefusedError) {
-	e.events = append(e.events, Event{Ticket: r.ticket(), Refused: refused})
+	e.events = append(e.events, event{r.ticket(), refused})
 	e.unwait(r)
 	e.refuse(r, refused)
 }
@@ -284,18 +282,21 @@ func (e *Engine) tooLate(now int64, r *record) *RefusedError {
 
 func (r *record) class() class { return classOf(r.prepared.priority, r.retry) }
 
-// Advance lets the waiters go for which the time has come, and refuses those that it has run out for. The events are valid until
-// the next call of any method.
-func (e *Engine) Advance(now int64) []Event {
+// Advance lets the waiters go for which the time has come, and refuses those that it has run out for. It calls decided with each,
+// after all is done: refused is nil where the request was granted, else its ticket is void.
+func (e *Engine) Advance(now int64, decided func(t Ticket, refused *RefusedError)) {
 	now = e.tick(now)
-	e.events = e.events[:0]
 	if e.waiting == 0 {
-		return nil
+		return
 	}
 	e.passWaiters(now)
 	e.endWaiters(now)
 	e.calm(now)
-	return e.events
+	for _, event := range e.events {
+		decided(event.ticket, event.refused)
+	}
+	clear(e.events)
+	e.events = e.events[:0]
 }
 
 // calm passes over the waiters until nothing changes, and ends those that could not wait at all.
