@@ -57,32 +57,7 @@ func (p *problem) rate(limit *validate.Limit) float64 {
 }
 
 // vars are the variables of the account that the key's jobs belong to.
-func (k *keyLoad) vars() map[string]string {
-	if a := k.account(); a != nil {
-		return a.Spec.Vars
-	}
-	return nil
-}
-
-// account is that of the key's jobs; where there are several, the limit's share does not depend on which.
-func (k *keyLoad) account() *validate.Account {
-	for _, a := range k.limit.Provider.Accounts {
-		if len(k.members) > 0 && k.members[0].job.job.Account == a {
-			return a
-		}
-	}
-	for _, a := range k.limit.Provider.Accounts {
-		for _, part := range strings.Split(k.name, "/") {
-			if part == a.Name {
-				return a
-			}
-		}
-	}
-	if len(k.limit.Provider.Accounts) > 0 {
-		return k.limit.Provider.Accounts[0]
-	}
-	return nil
-}
+func (k *keyLoad) vars() map[string]string { return k.account.Spec.Vars }
 
 // counterIndex finds the rows of a limit.
 type counterIndex map[[2]string][]*Counter
@@ -142,16 +117,25 @@ func matchesPattern(pattern, key string) bool {
 	return true
 }
 
+// figuresName is what decides the figures of a quota.
+type figuresName struct {
+	limit   *validate.Limit
+	account *validate.Account
+	maximum int64
+}
+
 // figuresOf are the usable part and the reserve of a maximum.
 func (p *problem) figuresOf(k *keyLoad, maximum int64) *Quota {
-	share := schema.DecimalOf(1)
-	if a := k.account(); a != nil {
-		share = p.share(k.limit, a)
+	name := figuresName{k.limit, k.account, maximum}
+	q, ok := p.figures[name]
+	if !ok {
+		share := p.share(k.limit, k.account)
+		q = Quota{Max: maximum, Share: share.Float64(), Usable: share.MulFloor(maximum)}
+		q.Reserve = p.in.Config.Settings.RetryReserve.MulFloor(q.Usable)
+		q.Remaining = q.Usable
+		p.figures[name] = q
 	}
-	q := &Quota{Max: maximum, Share: share.Float64(), Usable: share.MulFloor(maximum)}
-	q.Reserve = p.in.Config.Settings.RetryReserve.MulFloor(q.Usable)
-	q.Remaining = q.Usable
-	return q
+	return &q
 }
 
 // share is the limit's share for an account, overrides considered.

@@ -85,8 +85,6 @@ type Plan struct {
 	Scopes []Scope
 	// Assertions are the promises of the documents, kept or broken.
 	Assertions []Assertion
-	// Remedies are changes that would make an infeasible plan feasible.
-	Remedies []Remedy
 	// Warnings are worth knowing.
 	Warnings []Warning
 }
@@ -192,11 +190,7 @@ type Warning struct {
 func Make(in Input) *Plan {
 	p := newProblem(in)
 	p.solve()
-	out := p.result()
-	if !out.Feasible {
-		out.Remedies = remedies(in, out)
-	}
-	return out
+	return p.result()
 }
 
 // Holds tells whether the plan is feasible and keeps every promise.

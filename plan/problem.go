@@ -14,11 +14,12 @@ import (
 // problem is what the solver works on: jobs, the keys that they use, and how much each takes of each.
 type problem struct {
 	in       Input
+	figures  map[figuresName]Quota // by what decides them: many keys have the same
+	overhead float64               // of retries, where no history tells another
 	jobs     []*jobLoad
 	keys     []*keyLoad
 	warnings []Warning
 	sizes    map[*validate.Job]int64 // of inventories, once computed
-	order    []*validate.Job         // parents before children
 }
 
 // class is a priority's place: 0 is critical.
@@ -62,8 +63,9 @@ type use struct {
 // keyLoad is a scope key, or one row for many of them, with the jobs on it.
 type keyLoad struct {
 	limit   *validate.Limit
-	name    string // the scope key, "*" for values that are not known
-	pattern string // the row that it is shown in
+	account *validate.Account // of its jobs; where there are several, which one does not matter
+	name    string            // the scope key, "*" for values that are not known
+	pattern string            // the row that it is shown in
 	keys    int64
 	figures budget
 	members []member
@@ -77,7 +79,9 @@ type member struct {
 }
 
 func newProblem(in Input) *problem {
-	p := &problem{in: in, sizes: make(map[*validate.Job]int64)}
+	p := &problem{in: in, sizes: make(map[*validate.Job]int64), figures: make(map[figuresName]Quota)}
+	p.overhead = in.Config.Settings.RetryOverhead.Float64()
+	p.jobs = make([]*jobLoad, 0, len(in.Config.Jobs))
 	loads := make(map[*validate.Job]*jobLoad, len(in.Config.Jobs))
 	for _, j := range in.Config.Jobs {
 		load := &jobLoad{job: j, class: classOf(j.Priority), desiredSeconds: j.Interval.Seconds(), hi: 1, x: 1}
@@ -108,7 +112,7 @@ func (p *problem) callsPerRun(j *validate.Job) float64 {
 // pagesAndOverhead are the requests of one run of one instance and the part of them that is sent again: from the history, else
 // as estimated.
 func (p *problem) pagesAndOverhead(j *validate.Job) (pages, overhead float64) {
-	pages, overhead = 1.0, p.in.Config.Settings.RetryOverhead.Float64()
+	pages, overhead = 1.0, p.overhead
 	if e := j.Spec.Estimate; e != nil && e.PagesPerRun != nil {
 		pages = e.PagesPerRun.Float64()
 	}
@@ -267,8 +271,11 @@ func (r *rows) addItems(load *jobLoad, limit *validate.Limit, request *match.Req
 	counts := make(map[string]int64)
 	one := *request
 	for _, item := range items {
-		one.Vars = maps.Clone(item)
-		maps.Copy(one.Vars, load.job.Account.Spec.Vars)
+		one.Vars = item
+		if own := load.job.Account.Spec.Vars; len(own) > 0 {
+			one.Vars = maps.Clone(item)
+			maps.Copy(one.Vars, own)
+		}
 		if v := limit.Match(&one); v.Applies {
 			counts[v.Key]++
 		}
@@ -279,7 +286,7 @@ func (r *rows) addItems(load *jobLoad, limit *validate.Limit, request *match.Req
 	}
 	sort.Strings(names)
 	for _, name := range names {
-		r.use(load, r.row(limit, name, pattern, 1), counts[name], cost)
+		r.use(load, r.row(load, limit, name, pattern, 1), counts[name], cost)
 	}
 }
 
@@ -289,7 +296,7 @@ func (r *rows) addSpread(load *jobLoad, limit *validate.Limit, key string, cost 
 	if keys == 0 {
 		return
 	}
-	row := r.row(limit, key, key, keys)
+	row := r.row(load, limit, key, key, keys)
 	onKey := (load.instances + keys - 1) / keys
 	if keys == 1 {
 		onKey = load.instances
@@ -331,11 +338,11 @@ func (p *problem) varSize(j *validate.Job, name string) int64 {
 }
 
 // row is the key of the name, made on first use.
-func (r *rows) row(limit *validate.Limit, name, pattern string, keys int64) *keyLoad {
+func (r *rows) row(load *jobLoad, limit *validate.Limit, name, pattern string, keys int64) *keyLoad {
 	id := rowName{limit.Index, name}
 	k := r.byName[id]
 	if k == nil {
-		k = &keyLoad{limit: limit, name: name, pattern: pattern, keys: keys}
+		k = &keyLoad{limit: limit, account: load.job.Account, name: name, pattern: pattern, keys: keys}
 		r.byName[id] = k
 		r.list = append(r.list, k)
 	}

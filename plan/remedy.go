@@ -31,8 +31,9 @@ const (
 	longestIntervalDays = 366
 )
 
-// remedies searches the smallest changes of each kind for the scopes that are most over their budgets.
-func remedies(in Input, p *Plan) []Remedy {
+// Remedies searches, for the scopes of a plan that are most over their budgets, the smallest change of each kind that helps. It
+// plans again some hundred times; progress, if not nil, is called after each.
+func Remedies(in Input, p *Plan, progress func()) []Remedy {
 	var over []Scope
 	for _, s := range p.Scopes {
 		if !s.Feasible {
@@ -45,7 +46,7 @@ func remedies(in Input, p *Plan) []Remedy {
 	}
 	var out []Remedy
 	for _, s := range over {
-		r := remedy{in: in, search: in, scope: s, plan: p}
+		r := remedy{in: in, search: in, scope: s, plan: p, progress: progress}
 		if len(in.Config.Jobs) > mostJobsInFull {
 			r.search.Config = onlyJobsOn(in.Config, p, s)
 		}
@@ -95,6 +96,7 @@ type remedy struct {
 	in, search Input
 	scope      Scope
 	plan       *Plan
+	progress   func()
 }
 
 func (r *remedy) all() []Remedy {
@@ -113,9 +115,10 @@ func (r *remedy) fits(in Input, change func(*Input)) (scope, all bool) {
 	in.Override = in.Override.clone()
 	in.Fanout = cloneMap(in.Fanout)
 	change(&in)
-	problem := newProblem(in)
-	problem.solve()
-	p := problem.result()
+	p := Make(in)
+	if r.progress != nil {
+		r.progress()
+	}
 	for _, s := range p.Scopes {
 		if s.Provider == r.scope.Provider && s.Limit == r.scope.Limit && s.Key == r.scope.Key {
 			return s.Feasible, p.Feasible
@@ -132,7 +135,16 @@ func (r *remedy) least(low, high int64, change func(*Input, int64)) (n int64, al
 	if fit, _ := try(r.search, high); !fit {
 		return 0, false, false
 	}
-	n = smallest(low-1, high, func(n int64) bool { fit, _ := try(r.search, n); return fit })
+	fits := func(n int64) bool { fit, _ := try(r.search, n); return fit }
+	below, above := low-1, high
+	for step := int64(1); below+step < high; step *= 2 { // most answers are near
+		if fits(below + step) {
+			above = below + step
+			break
+		}
+		below += step
+	}
+	n = smallest(below, above, fits)
 	fit, all := try(r.in, n)
 	return n, all, fit
 }

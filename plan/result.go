@@ -25,10 +25,13 @@ func (j *jobLoad) effectiveSeconds() float64 {
 // result writes down the solution.
 func (p *problem) result() *Plan {
 	out := &Plan{At: p.in.At, Feasible: true, Warnings: p.warnings}
+	out.Jobs = make([]Job, 0, len(p.jobs))
 	for _, j := range p.jobs {
 		out.Jobs = append(out.Jobs, j.result())
 	}
-	for _, group := range p.groups() {
+	groups := p.groups()
+	out.Scopes = make([]Scope, 0, len(groups))
+	for _, group := range groups {
 		s := p.scope(group)
 		out.Feasible = out.Feasible && s.Feasible
 		out.Scopes = append(out.Scopes, s)
@@ -51,21 +54,21 @@ func (j *jobLoad) result() Job {
 	if k := j.limitedBy; k != nil && effective > j.desiredSeconds {
 		out.LimitedBy = &LimitedBy{Limit: k.limit.Spec.Name, Key: k.pattern, Reason: k.limit.Spec.Kind}
 	}
-	seen := make(map[rowName]int)
+	out.Scopes = make([]JobScope, 0, len(j.uses))
+	last := rowName{limit: -1}
 	for _, u := range j.uses {
 		id := rowName{u.key.limit.Index, u.key.pattern}
 		s := JobScope{
 			Limit: u.key.limit.Spec.Name, Key: u.key.pattern, Instances: u.instances, CostUnits: u.cost,
 			CallsPerWindow: u.perRun * u.key.figures.horizonSeconds / effective,
 		}
-		if at, twice := seen[id]; twice { // of several keys in one row the fullest is shown
-			if s.CallsPerWindow > out.Scopes[at].CallsPerWindow {
-				out.Scopes[at] = s
-			}
-			continue
+		// The uses of one row stand together; of several keys the fullest is shown.
+		if id != last {
+			out.Scopes = append(out.Scopes, s)
+			last = id
+		} else if shown := &out.Scopes[len(out.Scopes)-1]; s.CallsPerWindow > shown.CallsPerWindow {
+			*shown = s
 		}
-		seen[id] = len(out.Scopes)
-		out.Scopes = append(out.Scopes, s)
 	}
 	return out
 }

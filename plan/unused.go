@@ -35,17 +35,22 @@ func (p *problem) quotaFor(k *keyLoad, s Scope) int64 {
 	if q.Share <= 0 {
 		return 0
 	}
+	share, reserve := p.share(k.limit, k.account), p.in.Config.Settings.RetryReserve
 	taken := float64(q.Usable-q.Reserve) - s.Budget // by own use, other clients and their pace
+	need := s.Demand*(1-overBudget) + taken
 	fits := func(maximum int64) bool {
-		f := p.figuresOf(k, maximum)
-		return float64(f.Usable-f.Reserve)-taken >= s.Demand*(1-overBudget)
+		usable := share.MulFloor(maximum)
+		return float64(usable-reserve.MulFloor(usable)) >= need
 	}
-	low, high := int64(0), int64(1)
+	// Without the floors it would be this; with them it is at most a few units more.
+	guess := need / (q.Share * (1 - reserve.Float64()))
+	if guess > 1e15 {
+		return 0
+	}
+	low := max(-1, int64(guess)-1)
+	high := low + 2
 	for !fits(high) {
-		if high > math.MaxInt64/4 {
-			return 0
-		}
-		low, high = high, high*2
+		high += high - low
 	}
 	return smallest(low, high, fits)
 }

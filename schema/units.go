@@ -3,7 +3,9 @@ package schema
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"math/big"
+	"math/bits"
 	"strconv"
 	"strings"
 	"time"
@@ -234,6 +236,14 @@ func (d Decimal) Rat() *big.Rat {
 
 // MulFloor is floor(m * d), exactly: 100 * 0.29 is 29, where binary floating point says 28.
 func (d Decimal) MulFloor(m int64) int64 {
+	if scale := -d.v.Exponent; m >= 0 && scale >= 0 && scale <= 18 && d.v.Sign() >= 0 && d.v.Coeff.IsUint64() {
+		high, low := bits.Mul64(uint64(m), d.v.Coeff.Uint64())
+		if divisor := powersOfTen[scale]; high < divisor {
+			if q, _ := bits.Div64(high, low, divisor); q <= math.MaxInt64 {
+				return int64(q)
+			}
+		}
+	}
 	r := d.Rat()
 	r.Mul(r, new(big.Rat).SetInt64(m))
 	q, rem := new(big.Int).QuoRem(r.Num(), r.Denom(), new(big.Int))
@@ -243,8 +253,26 @@ func (d Decimal) MulFloor(m int64) int64 {
 	return q.Int64()
 }
 
+// powersOfTen are those that fit 64 bits.
+var powersOfTen = func() (powers [19]uint64) {
+	powers[0] = 1
+	for i := 1; i < len(powers); i++ {
+		powers[i] = powers[i-1] * 10
+	}
+	return powers
+}()
+
 // Float64 is the nearest binary number.
 func (d Decimal) Float64() float64 {
+	// Both sides are exact in binary, so that the quotient is the nearest number (W. D. Clinger, How to read floating point
+	// numbers accurately, 1990).
+	if scale := -d.v.Exponent; scale >= 0 && scale < int32(len(powersOfTen)) && d.v.Coeff.IsUint64() && d.v.Coeff.Uint64() < 1<<53 {
+		f := float64(d.v.Coeff.Uint64()) / float64(powersOfTen[scale])
+		if d.v.Negative {
+			return -f
+		}
+		return f
+	}
 	f, _ := d.Rat().Float64()
 	return f
 }

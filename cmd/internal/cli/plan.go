@@ -134,7 +134,13 @@ func runPlan(call *Call) error {
 		return runPlanSchedule(call, in)
 	}
 	p := plan.Make(in)
-	if err := writePlan(call, p); err != nil {
+	var remedies []plan.Remedy
+	if !p.Feasible {
+		bar := call.startProgress("plans", 0)
+		remedies = plan.Remedies(in, p, func() { bar.Add(1) })
+		bar.finish()
+	}
+	if err := writePlan(call, p, remedies); err != nil {
 		return err
 	}
 	if err := call.plot(func() *chart.Figure { return chart.Plan(p) }); err != nil {
@@ -204,16 +210,16 @@ func (c *Call) plot(figure func() *chart.Figure) error {
 }
 
 // writePlan writes a plan in the format asked for.
-func writePlan(call *Call, p *plan.Plan) error {
+func writePlan(call *Call, p *plan.Plan, remedies []plan.Remedy) error {
 	switch call.Format() {
 	case "json":
-		return call.Out.JSON(planJSONOf(p))
+		return call.Out.JSON(planJSONOf(p, remedies))
 	case "csv":
 		return planCSV(p).writeCSV(call.Out)
 	case "markdown":
-		return planReportOf(p, call.Zone()).writeMarkdown(call.Out)
+		return planReportOf(p, remedies, call.Zone()).writeMarkdown(call.Out)
 	case "html":
-		return writePlanHTML(call, p)
+		return writePlanHTML(call, p, remedies)
 	}
-	return planReportOf(p, call.Zone()).writeText(call.Out)
+	return planReportOf(p, remedies, call.Zone()).writeText(call.Out)
 }

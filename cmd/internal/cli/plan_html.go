@@ -41,8 +41,8 @@ type htmlCell struct {
 }
 
 // writePlanHTML writes a plan as one page that needs nothing else.
-func writePlanHTML(call *Call, p *plan.Plan) error {
-	return writeHTML(call.Out, "Plan", planReportOf(p, call.Zone()), chart.Plan(p))
+func writePlanHTML(call *Call, p *plan.Plan, remedies []plan.Remedy) error {
+	return writeHTML(call.Out, "Plan", planReportOf(p, remedies, call.Zone()), chart.Plan(p))
 }
 
 // writeHTML writes a report with its pictures as one page.

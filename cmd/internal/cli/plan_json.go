@@ -103,7 +103,7 @@ type planWarningJSON struct {
 	Message string `json:"message"`
 }
 
-func planJSONOf(p *plan.Plan) planJSON {
+func planJSONOf(p *plan.Plan, remedies []plan.Remedy) planJSON {
 	out := planJSON{At: p.At.UTC(), Feasible: p.Feasible}
 	for i := range p.Jobs {
 		out.Jobs = append(out.Jobs, planJobJSONOf(&p.Jobs[i]))
@@ -114,7 +114,7 @@ func planJSONOf(p *plan.Plan) planJSON {
 	for _, a := range p.Assertions {
 		out.Assertions = append(out.Assertions, planAssertionJSON(a))
 	}
-	for _, r := range p.Remedies {
+	for _, r := range remedies {
 		out.Remedies = append(out.Remedies, planRemedyJSON(r))
 	}
 	for _, w := range p.Warnings {

@@ -72,13 +72,13 @@ func (r *reportView) writeMarkdown(w io.Writer) error {
 }
 
 // planReportOf writes down a plan for people.
-func planReportOf(p *plan.Plan, zone *time.Location) *reportView {
+func planReportOf(p *plan.Plan, remedies []plan.Remedy, zone *time.Location) *reportView {
 	r := &reportView{headline: planHeadline(p, zone)}
 	r.sections = append(r.sections, section{title: "Jobs", table: planJobTable(p)}, section{title: "Budgets", table: planScopeTable(p, zone)})
 	if lines := planAssertionLines(p); len(lines) > 0 {
 		r.sections = append(r.sections, section{title: "Broken promises", lines: lines})
 	}
-	if lines := planRemedyLines(p); len(lines) > 0 {
+	if lines := planRemedyLines(remedies); len(lines) > 0 {
 		r.sections = append(r.sections, section{title: "What would help", lines: lines})
 	}
 	if lines := planUnusedLines(p); len(lines) > 0 {
@@ -204,9 +204,9 @@ func planAssertionLines(p *plan.Plan) []cell {
 	return lines
 }
 
-func planRemedyLines(p *plan.Plan) []cell {
+func planRemedyLines(remedies []plan.Remedy) []cell {
 	var lines []cell
-	for _, r := range p.Remedies {
+	for _, r := range remedies {
 		note := ""
 		if !r.Feasible {
 			note = "; helps this scope, others stay over budget"
