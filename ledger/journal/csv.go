@@ -30,6 +30,13 @@ type csvScanner struct {
 	again []byte // to be read before text
 }
 
+// Records reads CSV as Open does, header included: each call gives the next record that is not blank, and the line on which it
+// begins; io.EOF after the last. The delimiter is the one that the first line has most of.
+func Records(text *bufio.Reader) func() (fields []string, line int64, err error) {
+	head, _ := text.Peek(4096)
+	return (&csvScanner{text: text, comma: sniffComma(head)}).next
+}
+
 // next returns the next record that is not blank, and the line on which it begins. io.EOF at the end; errOpenQuote and
 // errLongLine are bad records, after which there may be more.
 func (c *csvScanner) next() (fields []string, line int64, err error) {

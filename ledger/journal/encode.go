@@ -129,3 +129,9 @@ func (r *Row) csvRecord(record []string) []string {
 		string(appendMap(nil, r.Vars)), r.Job, r.Priority, strconv.FormatBool(r.Retry), strconv.FormatBool(r.Auth),
 		status, string(appendMap(nil, r.Headers)), string(appendMillis(nil, r.Latency)), r.Refused, clipBody(r.Body))
 }
+
+// FormatMap is a map of texts as JSON, sorted: the notation of vars and headers in a CSV.
+func FormatMap(m map[string]string) string { return string(appendMap(nil, m)) }
+
+// FormatRequest is a text that equal requests have in common.
+func FormatRequest(r *Request) string { return string(appendRequest(nil, r)) }

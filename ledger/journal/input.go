@@ -180,34 +180,44 @@ func (in *input) forget() {
 
 var harStart = regexp.MustCompile(`^\s*\{\s*"log"\s*:\s*\{`)
 
-// detect unpacks and tells what a file is by its first bytes.
+// detect unpacks, and tells what a file is by its first bytes.
 func (in *input) detect(raw io.Reader) error {
-	buffered := bufio.NewReaderSize(raw, 64<<10)
-	head, _ := buffered.Peek(4)
+	text, done, err := Unpack(raw)
+	if err != nil {
+		return fmt.Errorf("%s: %w", in.name, err)
+	}
+	in.onClose(done)
+	return in.choose(text)
+}
+
+// Unpack undoes gzip and zstd, drops a byte order mark and turns UTF-16 into UTF-8; what to undo is told by the first bytes.
+// done ends it.
+func Unpack(raw io.Reader) (text *bufio.Reader, done func(), err error) {
+	text, done = bufio.NewReaderSize(raw, 64<<10), func() {}
+	head, _ := text.Peek(4)
 	switch {
 	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
-		z, err := gzip.NewReader(buffered)
+		z, err := gzip.NewReader(text)
 		if err != nil {
-			return fmt.Errorf("%s: %w", in.name, err)
+			return nil, nil, err
 		}
-		buffered = bufio.NewReaderSize(cutOff{z}, 64<<10)
+		text = bufio.NewReaderSize(cutOff{z}, 64<<10)
 	case bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}), len(head) == 4 && head[0]&0xf0 == 0x50 && bytes.Equal(head[1:], []byte{0x2a, 0x4d, 0x18}):
-		z, err := zstd.NewReader(buffered, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(256<<20))
+		z, err := zstd.NewReader(text, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(256<<20))
 		if err != nil {
-			return fmt.Errorf("%s: %w", in.name, err)
+			return nil, nil, err
 		}
-		in.onClose(z.Close)
-		buffered = bufio.NewReaderSize(cutOff{z}, 64<<10)
+		text, done = bufio.NewReaderSize(cutOff{z}, 64<<10), z.Close
 	}
-	head, _ = buffered.Peek(4)
+	head, _ = text.Peek(4)
 	switch {
 	case bytes.HasPrefix(head, []byte{0xef, 0xbb, 0xbf}):
-		buffered.Discard(3)
+		text.Discard(3)
 	case bytes.HasPrefix(head, []byte{0xff, 0xfe}), bytes.HasPrefix(head, []byte{0xfe, 0xff}):
 		decoder := unicode.UTF16(unicode.LittleEndian, unicode.UseBOM).NewDecoder()
-		buffered = bufio.NewReaderSize(transform.NewReader(buffered, decoder), 64<<10)
+		text = bufio.NewReaderSize(transform.NewReader(text, decoder), 64<<10)
 	}
-	return in.choose(buffered)
+	return text, done, nil
 }
 
 // choose makes the source for the text at hand.

@@ -41,6 +41,8 @@ type Options struct {
 	// SortRows is how many rows are held back, to be put in order and to look for repeated ids among; at least that many, at
 	// most twice as many; 0 is 32,768. A row that comes later than that is a LateRowError.
 	SortRows int
+	// Unordered gives the rows in the order of the files, as far as they follow each other; there is no LateRowError then.
+	Unordered bool
 	// TempDir is where rows are spilled to; empty is the system's.
 	TempDir string
 }
@@ -146,7 +148,7 @@ func (r *Reader) builder() builder {
 }
 
 func (r *Reader) start() {
-	r.sorter = newSorter(r.options.SortRows, r.options.Dedupe, r.symbols)
+	r.sorter = newSorter(&r.options, r.symbols)
 	if r.spill != nil {
 		r.merger = newMerger([]*input{r.spill.input})
 	} else {

@@ -16,6 +16,7 @@ import (
 type sorter struct {
 	limit      int // rows to hold back
 	dedupe     bool
+	unordered  bool // never sort
 	symbols    *symbols
 	pending    []*Batch
 	rows       int
@@ -29,8 +30,10 @@ type sorter struct {
 	spare      []*Batch
 }
 
-func newSorter(limit int, dedupe bool, syms *symbols) *sorter {
-	return &sorter{limit: limit, dedupe: dedupe, symbols: syms, latest: minNanos, ids: newIDTable(limit)}
+func newSorter(o *Options, syms *symbols) *sorter {
+	return &sorter{
+		limit: o.SortRows, dedupe: o.Dedupe, unordered: o.Unordered, symbols: syms, latest: minNanos, ids: newIDTable(o.SortRows),
+	}
 }
 
 // before is the order of rows.
@@ -52,14 +55,16 @@ func (s *sorter) push(b *Batch) (late *Record) {
 		b.home.recycle(b)
 		return nil
 	}
-	if s.any && b.order.first <= s.emitted.AtNanos {
+	if s.any && !s.unordered && b.order.first <= s.emitted.AtNanos {
 		for i := range b.Records {
 			if before(&b.Records[i], &s.emitted) {
 				return &b.Records[i]
 			}
 		}
 	}
-	if !b.order.sorted || b.order.first < s.latest {
+	if s.unordered {
+		// as it comes
+	} else if !b.order.sorted || b.order.first < s.latest {
 		s.mixed = true
 	} else if b.order.first == s.latest && len(s.pending) > 0 {
 		last := s.pending[len(s.pending)-1].Records

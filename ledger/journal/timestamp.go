@@ -30,6 +30,12 @@ type instant struct {
 	naive bool
 }
 
+// ParseTime reads an instant in any of the forms that files have; without an offset it is in UTC. Errors are *TimeError.
+func ParseTime(text string) (time.Time, error) {
+	in, err := parseInstant(text)
+	return time.Unix(0, in.nanos).UTC(), err
+}
+
 // parseInstant reads a time in any of the forms that logs have. Numbers are epochs: below 1e11 seconds, below 1e14
 // milliseconds, below 1e17 microseconds, else nanoseconds; the first three bounds lie beyond the year 5000 in their own unit
 // and before 1974 in the next smaller one.
