@@ -27,8 +27,8 @@ func (a AIMD) Down(rate float64) float64 {
 	return max(a.Floor, float64(rate*a.Decrease))
 }
 
-// Up returns the rate after one success. It never exceeds limit, and a rate that
-// is at limit or above is returned as it is.
+// Up returns the rate after one success. A rate that is at limit or above is returned
+// as it is; any other ends up between the larger of itself and Floor, and limit.
 func (a AIMD) Up(rate, limit float64) float64 {
 	if rate >= limit {
 		return rate

@@ -42,8 +42,9 @@
 //   - A context that is done gives back what was reserved, as if the request had not
 //     come.
 //   - Concurrent look-ups of one network or device are one, which all wait for.
-//   - A Retry-After stops the bucket that is to blame; requests that were already
-//     waiting in its queue go on waiting, in a new queue that begins when it ends.
+//   - A Retry-After stops the bucket that was decreased. Requests that were already
+//     waiting in its queue are moved back as a whole, in their order and at their
+//     intervals, so the end of the pause is no stampede.
 //   - The cache is stored by a goroutine in the background, and by Close, which
 //     replaces the file only if something has changed, or else its mappings would look
 //     younger than they are.

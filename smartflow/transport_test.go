@@ -274,7 +274,11 @@ func TestTransportLearns(t *testing.T) {
 			limit = len(c.body)
 		}
 		got := make([]byte, limit)
-		if _, err := io.ReadFull(iotest.OneByteReader(resp.Body), got); err != nil {
+		from := io.Reader(resp.Body)
+		if len(c.body) < 1000 { // in the smallest pieces, unless that takes for ever
+			from = iotest.OneByteReader(from)
+		}
+		if _, err := io.ReadFull(from, got); err != nil {
 			t.Fatal(err)
 		}
 		if string(got) != c.body[:limit] {
