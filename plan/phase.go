@@ -52,8 +52,8 @@ type Start struct {
 	Instance string
 }
 
-// InstanceName is what the n-th instance of a job is called where its item is not known.
-func InstanceName(job string, n int64) string { return fmt.Sprintf("%s#%d", job, n+1) }
+// instanceName is what the n-th instance of a job is called where its item is not known.
+func instanceName(job string, n int64) string { return fmt.Sprintf("%s#%d", job, n+1) }
 
 // Starts lists the runs of a plan that begin in [from, to), in order of time. At most limit are listed; more tells that there
 // would be others.
@@ -62,7 +62,7 @@ func (p *Plan) Starts(from, to time.Time, limit int) (starts []Start, more bool)
 	jobs := make(map[string]string)
 	for _, j := range p.Jobs {
 		for n := range j.Instances {
-			name := InstanceName(j.Job, n)
+			name := instanceName(j.Job, n)
 			intervals[name] = seconds(j.EffectiveSeconds)
 			jobs[name] = j.Job
 		}
