@@ -3,6 +3,7 @@ package schema
 import (
 	"encoding/json"
 	"reflect"
+	"strings"
 
 	"github.com/invopop/jsonschema"
 )
@@ -142,6 +143,10 @@ func Generate() (map[string][]byte, error) {
 		spec := r.Reflect(newSpec(kind))
 		defs := spec.Definitions
 		spec.Version, spec.Definitions = "", nil
+		spellFields(spec)
+		for _, def := range defs {
+			spellFields(def)
+		}
 		doc := documentSchema(kind, spec)
 		doc.Description = spec.Description
 		doc.Definitions = defs
@@ -152,6 +157,16 @@ func Generate() (map[string][]byte, error) {
 		files[schemaFile(kind)] = append(text, '\n')
 	}
 	return files, nil
+}
+
+// spellFields makes descriptions begin with the field's name as documents spell it, where the Go comment has Go's.
+func spellFields(s *jsonschema.Schema) {
+	for pair := s.Properties.Oldest(); pair != nil; pair = pair.Next() {
+		first, rest, found := strings.Cut(pair.Value.Description, " ")
+		if found && strings.EqualFold(first, pair.Key) {
+			pair.Value.Description = pair.Key + " " + rest
+		}
+	}
 }
 
 func ptr[T any](v T) *T { return &v }

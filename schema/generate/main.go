@@ -22,4 +22,11 @@ func main() {
 			log.Fatal(err)
 		}
 	}
+	text, err := reference()
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join("docs", "reference.md"), []byte(text), 0o644); err != nil {
+		log.Fatal(err)
+	}
 }
