@@ -125,6 +125,14 @@ func (m *Machine) run(ctx context.Context, now time.Time, do func(*step) (Outcom
 
 // begin loads where the policy stands and lets time pass.
 func (s *step) begin() error {
+	if err := s.load(); err != nil {
+		return err
+	}
+	return s.advance()
+}
+
+// load reads where the policy stands.
+func (s *step) load() error {
 	record, err := s.tx.Get(book.StatusKey(s.m.policy))
 	if err != nil {
 		return err
@@ -133,10 +141,8 @@ func (s *step) begin() error {
 		return s.noPolicy()
 	}
 	s.status = record.(*book.Status)
-	if s.policy, err = s.m.version(s.tx, s.status.Active); err != nil {
-		return err
-	}
-	return s.advance()
+	s.policy, err = s.m.version(s.tx, s.status.Active)
+	return err
 }
 
 func (s *step) noPolicy() error {
@@ -192,4 +198,14 @@ func (s *step) end() error {
 // same first, so Tick is for times when nothing else happens.
 func (m *Machine) Tick(ctx context.Context, now time.Time) (Outcome, error) {
 	return m.run(ctx, now, func(*step) (Outcome, error) { return Outcome{}, nil })
+}
+
+// Active is the version that decides, and where the policy stands, as a transaction of the machine's store sees it. The error is
+// a *NoPolicyError where nothing was published.
+func (m *Machine) Active(tx book.Tx) (*Policy, *book.Status, error) {
+	s := &step{m: m, tx: tx}
+	if err := s.load(); err != nil {
+		return nil, nil, err
+	}
+	return s.policy, s.status, nil
 }

@@ -197,3 +197,18 @@ func (p *Policy) day(t time.Time) string {
 	}
 	return t.In(p.window.Location()).Format(time.DateOnly)
 }
+
+// Terms are what a policy grants a capability.
+type Terms struct {
+	Limit, Protected book.Units
+	Essential        bool
+}
+
+// Terms of the capability of this name; zero where there is none.
+func (p *Policy) Terms(capability string) Terms {
+	c := p.capabilities[capability]
+	if c == nil {
+		return Terms{}
+	}
+	return Terms{Limit: c.limit, Protected: c.protected, Essential: c.essential}
+}

@@ -72,7 +72,7 @@ func (p *pair) publish(length int64) {
 	left := tp.limit
 	var essential, others []string
 	for _, name := range rapid.SampledFrom([][]string{{"a"}, {"a", "b"}, {"a", "b", "c"}}).Draw(p.rt, "capabilities") {
-		c := &twinCapability{limit: amount(2000, "own limit"), }
+		c := &twinCapability{limit: amount(2000, "own limit")}
 		c.protected = min(left, c.limit, amount(500, "protected"))
 		left -= c.protected
 		c.fallback = rapid.SampledFrom([]book.Disposition{book.Defer, book.Defer, book.Minimal, book.Reject}).Draw(p.rt, "fallback")
