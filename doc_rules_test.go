@@ -2,6 +2,7 @@ package tapyr_test
 
 import (
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -116,6 +117,12 @@ func TestCopyFilesCopiesFromTheRoot(t *testing.T) {
 	info, err := os.Stat(dir + "/.ci/run")
 	if err != nil || info.Mode().Perm()&0o100 == 0 {
 		t.Errorf("%v, %v", info, err)
+	}
+	commitAll(t, dir)
+	status := exec.Command("git", "status", "--porcelain")
+	status.Dir = dir
+	if output, err := status.CombinedOutput(); err != nil || len(output) > 0 {
+		t.Errorf("git status: %v, %s", err, output)
 	}
 	got, err := os.ReadFile(dir + "/LICENSE")
 	if err != nil || !strings.Contains(string(got), "Apache License") {

@@ -327,6 +327,7 @@ func TestDocuments(t *testing.T) {
 					t.Fatal(err)
 				}
 				dir, environ = copyFiles(t, files), docEnviron(t, bin)
+				commitAll(t, dir)
 			}
 			for _, mistake := range runDoc(t.Context(), string(text), dir, environ) {
 				t.Errorf("%s:%s", name, mistake)
@@ -369,4 +370,21 @@ func copyFiles(t *testing.T, files []string) string {
 		}
 	}
 	return dir
+}
+
+// commitAll makes a folder the clone that a reader of the documents has: one
+// commit, and nothing changed since.
+func commitAll(t *testing.T, dir string) {
+	t.Helper()
+	for _, args := range [][]string{
+		{"init", "--quiet", "--initial-branch=main"},
+		{"add", "--all", "--force"},
+		{"-c", "user.name=tapyr", "-c", "user.email=tapyr@example.org", "-c", "commit.gpgSign=false", "commit", "--quiet", "--message=copy"},
+	} {
+		command := exec.CommandContext(t.Context(), "git", args...)
+		command.Dir = dir
+		if output, err := command.CombinedOutput(); err != nil {
+			t.Fatalf("git %s: %v: %s", args[0], err, output)
+		}
+	}
 }

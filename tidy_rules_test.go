@@ -42,6 +42,8 @@ func TestTidyRulesFindWhatTheyAreFor(t *testing.T) {
 		{"clock in a shell file", "engine/shell.go", doc + "package engine\nimport \"time\"\nvar t = time.Now()\n", ""},
 		{"clock beside a shell file", "engine/shells.go", doc + "package engine\nimport \"time\"\nvar t = time.Now()\n", "time.Now"},
 		{"clock in a test", "plan/a_test.go", "package plan\nimport \"time\"\nvar t = time.Now()\n", ""},
+		{"clock in a suite", "ledger/ledgertest/a.go", doc + "package ledgertest\nimport \"time\"\nvar t = time.Now()\n", ""},
+		{"export of a suite", "ledger/ledgertest/a.go", doc + "package ledgertest\nfunc F() {}\n", "F is exported without a comment"},
 		{"clock in a generator", "schema/generate/main.go", doc + "package main\nimport \"time\"\nvar t = time.Now()\n", ""},
 
 		{"file of the most lines", "plan/a.go", doc + "package plan" + long[1:], ""},

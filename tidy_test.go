@@ -111,7 +111,11 @@ func parse(t *testing.T, name, text string) source {
 	return source{path: name, lines: strings.Count(text, "\n"), file: file, set: set}
 }
 
-func (s *source) isTest() bool { return strings.HasSuffix(s.path, "_test.go") }
+// isTest tells whether a file is part of a test. Suites that several packages
+// run, as ledger/ledgertest, are packages whose names end in "test".
+func (s *source) isTest() bool {
+	return strings.HasSuffix(s.path, "_test.go") || strings.HasSuffix(path.Dir(s.path), "test")
+}
 
 // at is the position of a node, for a message.
 func (s *source) at(node ast.Node) string {
@@ -282,7 +286,7 @@ func checkExports(sources []source) []finding {
 	documented := map[string]bool{}
 	for i := range sources {
 		s := &sources[i]
-		if s.isTest() || top(s.path) == "" {
+		if strings.HasSuffix(s.path, "_test.go") || top(s.path) == "" {
 			continue
 		}
 		folder := path.Dir(s.path)
