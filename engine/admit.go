@@ -311,6 +311,9 @@ func (e *Engine) takeUnits(now int64, r *record, en *entry, cl class) {
 	}
 	s.used += en.cost
 	s.flying += en.cost
+	if en.limit.rolling {
+		s.since = now
+	}
 	if s.minute == 0 {
 		e.active = append(e.active, en.id)
 	}

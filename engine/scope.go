@@ -5,7 +5,8 @@ type scope struct {
 	// used: tokens taken since the bucket was full (rate), requests in flight (concurrency), or units that count in the window,
 	// those carried over from the last one included (quota).
 	used int64
-	// since is the instant at which the bucket was last full (rate), of the last grant (concurrency), or the window's start.
+	// since is the instant at which the bucket was last full (rate), of the last use (concurrency, rolling windows), or the
+	// window's start.
 	since int64
 	// until is the first instant at which time alone may change the caps: the window's end, an edge of an override, the end of
 	// an early observation, or, in a rolling window, of the oldest cell. Before it the caps hold.
@@ -185,7 +186,7 @@ func (e *Engine) idleAt(s *scope, c *coldScope) int64 {
 		if s.used != 0 && c.limit.rolling || s.minute != 0 {
 			return never
 		}
-		at = q.end
+		at = saturatedAdd(s.since, c.limit.length)
 		if !c.limit.rolling {
 			at = saturatedAdd(q.end, q.end-q.start)
 		}

@@ -97,6 +97,7 @@ func (e *Engine) landUnits(now int64, r *record, en *entry, kept int64) {
 	switch {
 	case c.limit.rolling:
 		s.used += kept - en.cost
+		s.since = now
 		e.arrive(now, kept, c)
 		e.refresh(now, s, c, en.variant)
 	case c.grantedIn(now, r.granted):

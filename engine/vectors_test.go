@@ -141,7 +141,7 @@ type decision struct {
 }
 
 // enforce runs a journal as arrivals through a loop.
-func enforce(t testing.TB, config *validate.Config, e *Engine, rows []*row) map[int]decision {
+func enforce(t failer, config *validate.Config, e *Engine, rows []*row) map[int]decision {
 	t.Helper()
 	loop := e.Loop()
 	decisions := map[int]decision{}
@@ -243,4 +243,11 @@ func TestVectors(t *testing.T) {
 			})
 		}
 	}
+}
+
+// failer is a test, also one of rapid's.
+type failer interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
 }
