@@ -11,11 +11,16 @@ import (
 // Enforcer is the other side: it lets through what a server with the same limits would. Buckets have their full burst, quotas
 // their whole maximum, nobody waits, and every unit counts at its arrival. Maxima that vendors name in headers are the initial
 // ones. It is not safe for use by several goroutines at once.
-type Enforcer struct{ engine *Engine }
+type Enforcer struct {
+	engine *Engine
+	// room for the request that Tally looks at
+	asked   Request
+	tallied Prepared
+}
 
 // NewEnforcer is a server's limits, untouched.
 func NewEnforcer(config *validate.Config) *Enforcer {
-	return &Enforcer{newEngine(config, Options{}, true)}
+	return &Enforcer{engine: newEngine(config, Options{}, true)}
 }
 
 // Allow decides about a request that arrives now. Its Account is the presented credential, which stands for account, target and
@@ -72,4 +77,80 @@ func (e *Engine) countServed(now int64, en *entry) {
 		e.arrive(now, en.cost, c)
 		s.until = min(s.until, saturatedAdd(now, c.limit.length))
 	}
+}
+
+// Tally is one key of a limit as the server counts it.
+type Tally struct {
+	// Limit is the limit.
+	Limit *validate.Limit
+	// CostUnits is what the request takes of it.
+	CostUnits int64
+	// MaxUnits and UsedUnits are a quota's maximum and the units of its window, a bucket's burst and the tokens that it lacks
+	// (rounded up), or the slots and those in use.
+	MaxUnits, UsedUnits int64
+	// ResetNanos is when the window ends, the oldest unit of a rolling window leaves, or the bucket is full, in nanoseconds since
+	// the Unix epoch; now, where nothing is used.
+	ResetNanos int64
+}
+
+// Tally calls each with every limit that a request meets, in declared order, as it stands at now: what a server tells in the
+// headers of its answer. It changes nothing, except that a window that begins with a request begins. The error is that of
+// Engine.Prepare.
+func (f *Enforcer) Tally(now int64, r *match.Request, each func(*Tally)) error {
+	e := f.engine
+	now = e.tick(now)
+	f.asked = Request{Request: *r}
+	f.asked.Target, f.asked.Credential = r.Account, r.Account
+	if err := e.resolve(now, &f.asked, &f.tallied); err != nil {
+		return err
+	}
+	e.freshen(now, &f.tallied)
+	var t Tally
+	for i := range f.tallied.entries {
+		en := &f.tallied.entries[i]
+		s, l := en.scope, en.limit
+		t = Tally{Limit: l.source, CostUnits: en.cost, MaxUnits: en.cold.maximum(now, en.variant), UsedUnits: s.used, ResetNanos: now}
+		switch l.kind {
+		case kindNone:
+			continue
+		case kindRate:
+			flown, _ := l.rate.tokensIn(now - s.since)
+			t.MaxUnits, t.UsedUnits = l.burst, max(0, s.used-flown)
+			t.ResetNanos = max(now, saturatedAdd(s.since, l.rate.nanosFor(s.used)))
+		case kindQuota:
+			t.ResetNanos = en.cold.quota.end
+			if l.rolling {
+				t.ResetNanos = now
+				if en.cold.quota.cells.len() > 0 {
+					t.ResetNanos = en.cold.quota.cells.nextLeave(l.length)
+				}
+			}
+		}
+		each(&t)
+	}
+	return nil
+}
+
+// SetMax replaces the maximum of a quota, or of requests in flight, from now on, as a vendor does. It is false where the provider
+// has no such limit, or one of tokens.
+func (f *Enforcer) SetMax(now int64, provider, limitName string, maximum int64) bool {
+	e := f.engine
+	now = e.tick(now)
+	p := e.providers[provider]
+	if p == nil {
+		return false
+	}
+	for _, l := range p.limits {
+		if l.name != limitName || l.kind == kindRate {
+			continue
+		}
+		l.overrides = append([]override{{now, never, maximum}}, l.overrides...)
+		for id := uint32(1); id <= e.slab.next; id++ {
+			if c := e.slab.cold(id); c.limit == l {
+				e.slab.hot(id).until = -never // its caps are computed at the next use
+			}
+		}
+		return true
+	}
+	return false
 }

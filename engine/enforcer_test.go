@@ -1,0 +1,94 @@
+package engine_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tapyr/tapyr/engine"
+	"github.com/tapyr/tapyr/match"
+	"github.com/tapyr/tapyr/schema"
+	"github.com/tapyr/tapyr/validate"
+)
+
+const tallyDocuments = `apiVersion: tapyr/v1alpha1
+kind: Provider
+metadata: { name: vendor }
+spec:
+  baseURL: https://api.example.com
+  limits:
+    - { name: pace, kind: rate, rate: 1/s, burst: 3 }
+    - { name: slots, kind: concurrency, max: 2 }
+    - { name: hourly, kind: quota, max: 10, window: { period: hour } }
+    - { name: lately, kind: quota, max: 5, window: { rolling: 1m } }
+`
+
+func tallies(t *testing.T, f *engine.Enforcer, now int64) map[string]engine.Tally {
+	t.Helper()
+	out := make(map[string]engine.Tally)
+	r := match.Request{Provider: "vendor", Account: "key", Method: "GET", Endpoint: "/things"}
+	if err := f.Tally(now, &r, func(x *engine.Tally) { out[x.Limit.Spec.Name] = *x }); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TestTally holds what a server tells in its headers against counts made by hand, before and after a maximum is lowered.
+func TestTally(t *testing.T) {
+	config, problems := validate.Check(decoded(t, tallyDocuments))
+	if config == nil {
+		t.Fatal(problems)
+	}
+	start := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC).UnixNano()
+	second := int64(time.Second)
+	f := engine.NewEnforcer(config)
+	r := match.Request{Provider: "vendor", Account: "key", Method: "GET", Endpoint: "/things"}
+	var tickets []engine.Ticket
+	for range 2 {
+		ticket, _, err := f.Allow(start, &r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tickets = append(tickets, ticket)
+	}
+	check := func(now int64, name string, maximum, used, reset int64) {
+		t.Helper()
+		got := tallies(t, f, now)[name]
+		if got.MaxUnits != maximum || got.UsedUnits != used || got.ResetNanos != reset {
+			t.Errorf("%s: max %d, used %d, reset %d; want %d, %d, %d", name, got.MaxUnits, got.UsedUnits, got.ResetNanos-start, maximum, used, reset-start)
+		}
+	}
+	check(start, "pace", 3, 2, start+2*second)
+	check(start+second, "pace", 3, 1, start+2*second)
+	check(start+second, "slots", 2, 2, start+second)
+	check(start+second, "hourly", 10, 2, start+3600*second)
+	check(start+second, "lately", 5, 2, start+60*second)
+	for _, ticket := range tickets {
+		f.Done(start+second, ticket, 200)
+	}
+	check(start+second, "slots", 2, 0, start+second)
+	check(start+60*second, "lately", 5, 0, start+60*second)
+
+	if !f.SetMax(start+60*second, "vendor", "hourly", 2) {
+		t.Fatal("the quota was not found")
+	}
+	if f.SetMax(start+60*second, "vendor", "pace", 2) || f.SetMax(start, "nobody", "hourly", 2) {
+		t.Error("a bucket, or a limit of nobody, got a maximum")
+	}
+	check(start+60*second, "hourly", 2, 2, start+3600*second)
+	_, wait, err := f.Allow(start+60*second, &r)
+	if err == nil || wait != 3540 {
+		t.Errorf("after the maximum was lowered: %v, retry after %d s; want a refusal for 3540 s", err, wait)
+	}
+	if _, _, err := f.Allow(start+3600*second, &r); err != nil {
+		t.Errorf("in the next hour: %v", err)
+	}
+}
+
+func decoded(t *testing.T, text string) []*schema.Document {
+	t.Helper()
+	docs, problems := schema.Decode("vendor.yaml", []byte(text))
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	return docs
+}
