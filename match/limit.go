@@ -217,7 +217,7 @@ func (l *Limit) Key(r *Request) (key, missing string) {
 
 // writeDimension writes one part of a scope key; false where the request has no value for it.
 func writeDimension(b *strings.Builder, dimension string, r *Request) bool {
-	value := ""
+	var value string
 	switch dimension {
 	case DimensionInstance:
 		b.WriteString(DimensionInstance)

@@ -154,15 +154,15 @@ func exhaustsAt(k *keyLoad, s Scope) time.Time {
 	return k.figures.from.Add(time.Duration(seconds * float64(time.Second)))
 }
 
-func (out *Plan) warnAbout(s Scope) {
+func (p *Plan) warnAbout(s Scope) {
 	if s.Quota != nil && s.Feasible && s.Peak > float64(s.Quota.Usable) && s.Projected > 0 {
-		out.Warnings = append(out.Warnings, Warning{
+		p.Warnings = append(p.Warnings, Warning{
 			Code: "peak-over-budget", Limit: s.Limit, Key: s.Key,
 			Message: fmt.Sprintf("whole runs on %s/%s %s can add up to %s in one window, the usable quota is %d", s.Provider, s.Limit, s.Key, Figure(s.Peak), s.Quota.Usable),
 		})
 	}
 	if s.Assumed {
-		out.Warnings = append(out.Warnings, Warning{
+		p.Warnings = append(p.Warnings, Warning{
 			Code: "assumed-limit", Limit: s.Limit, Key: s.Key,
 			Message: fmt.Sprintf("the figure of %s/%s is only assumed; measure it, or look it up, and say so in its source", s.Provider, s.Limit),
 		})

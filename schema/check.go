@@ -93,13 +93,14 @@ func onNumber(check func(string) error) func(any) error {
 	}
 }
 
-// check holds the tree against the kind's schema, reports what is wrong, and takes it out of the tree.
-func (d *Document) check() {
+// check holds the tree against the kind's schema, reports what is wrong, and takes it out of the tree. It is false where that is
+// too much to go on with.
+func (d *Document) check() bool {
 	c := checkers()[d.Kind]
 	err := c.compiled.Validate(d.Tree)
 	var ve *jsonschema.ValidationError
 	if !errors.As(err, &ve) {
-		return
+		return true
 	}
 	s := shapeReport{doc: d, plain: c.plain, seen: map[string]bool{}}
 	for _, p := range d.Problems {
@@ -113,6 +114,10 @@ func (d *Document) check() {
 	for _, location := range s.bad {
 		prune(d.Tree, location)
 	}
+	if d.full() {
+		d.Tree = nil
+	}
+	return d.Tree != nil
 }
 
 // shapeReport turns the errors of the schema library into problems.
@@ -125,6 +130,9 @@ type shapeReport struct {
 
 // add reports the leaves of an error. Of a choice between forms the one that the value's type fits is explained.
 func (s *shapeReport) add(e *jsonschema.ValidationError) {
+	if s.doc.full() {
+		return
+	}
 	if _, choice := e.ErrorKind.(*kind.OneOf); choice {
 		if fit := fitting(e); fit != nil && !isEnum(fit) {
 			s.add(fit)
@@ -189,6 +197,9 @@ func (s *shapeReport) leaf(e *jsonschema.ValidationError) {
 	case *kind.AdditionalProperties:
 		known := s.properties(e)
 		for _, name := range k.Properties {
+			if s.doc.full() {
+				return
+			}
 			location := append(append([]string(nil), e.InstanceLocation...), name)
 			s.problemAtKey(location, fmt.Sprintf("unknown field %q%s", name, unknownHint(name, known)))
 		}

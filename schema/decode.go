@@ -12,13 +12,17 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// What is read at the most. A hand-written folder is thousands of times smaller; beyond it, a file is a mistake or an attack.
+// What is read at the most. A hand-written folder is a thousand times smaller; beyond it, a file is a mistake or an attack. With
+// these bounds no input takes more than about three seconds.
 const (
 	// MaxFileBytes is the size of the largest file that Decode reads.
-	MaxFileBytes = 16 << 20
+	MaxFileBytes = 4 << 20
 
-	maxDepth  = 100
-	maxValues = 2_000_000
+	maxDepth      = 100
+	maxValues     = 1_000_000 // of a document
+	maxProblems   = 1_000     // of a document: whoever reads them all has better things to do
+	maxDocuments  = 20_000    // of a file, empty ones included
+	maxDirectives = 100       // of a file: the YAML library compares each with all before it
 )
 
 // Decode reads the documents of one file. The file's own problems, broken YAML above all, come second; what is wrong within a
@@ -33,14 +37,16 @@ func Decode(file string, data []byte) ([]*Document, []Problem) {
 		return nil, []Problem{syntaxProblem(file, err)}
 	}
 	var docs []*Document
-	for {
+	for n := 0; ; n++ {
 		var node yaml.Node
 		err := load(loader, &node)
-		if errors.Is(err, io.EOF) {
+		switch {
+		case errors.Is(err, io.EOF):
 			return docs, emptyFile(file, docs)
-		}
-		if err != nil {
+		case err != nil:
 			return docs, []Problem{syntaxProblem(file, err)}
+		case n >= maxDocuments:
+			return docs, []Problem{tooLarge(nodePosition(file, &node), fmt.Sprintf("the file holds more than %d documents; split it into several files", maxDocuments))}
 		}
 		if doc := decodeDocument(file, &node); doc != nil {
 			docs = append(docs, doc)
@@ -71,14 +77,16 @@ func load(loader *yaml.Loader, node *yaml.Node) (err error) {
 func unreadable(file string, data []byte) *Problem {
 	at := Position{File: file, Line: 1, Column: 1}
 	if len(data) > MaxFileBytes {
-		return &Problem{
-			Position: at, Severity: SeverityError, Rule: RuleTooLarge,
-			Message: fmt.Sprintf("the file is longer than %d bytes; split it into several files", MaxFileBytes),
-		}
+		p := tooLarge(at, fmt.Sprintf("the file is longer than %d bytes; split it into several files", MaxFileBytes))
+		return &p
 	}
 	valid := utf8.Valid(data)
 	nul := bytes.IndexByte(data, 0)
 	if valid && nul < 0 {
+		if directives := bytes.Count(data, []byte("\n%")); directives > maxDirectives {
+			p := tooLarge(at, fmt.Sprintf("more than %d lines of the file begin with %%; those are directives, which documents have no use for", maxDirectives))
+			return &p
+		}
 		return nil
 	}
 	end, what := nul, "the file holds a NUL byte; it is not a text file"
@@ -89,6 +97,10 @@ func unreadable(file string, data []byte) *Problem {
 	at.Line = bytes.Count(before, []byte("\n")) + 1
 	at.Column = utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:]) + 1
 	return &Problem{Position: at, Severity: SeverityError, Rule: RuleSyntax, Message: what + "; save it as UTF-8, or leave it out"}
+}
+
+func tooLarge(at Position, message string) Problem {
+	return Problem{Position: at, Severity: SeverityError, Rule: RuleTooLarge, Message: message}
 }
 
 func firstInvalid(data []byte) int {
@@ -143,8 +155,7 @@ func decodeDocument(file string, root *yaml.Node) *Document {
 	}
 	doc.Tree = tree
 	doc.identify()
-	if doc.Kind != "" {
-		doc.check()
+	if doc.Kind != "" && doc.check() {
 		doc.fill()
 	}
 	return doc
@@ -185,6 +196,14 @@ func DecodeTree(tree, into any) error {
 		return err
 	}
 	return json.Unmarshal(text, into)
+}
+
+// full tells whether a document has so many problems that no more are looked for, and says so the first time.
+func (d *Document) full() bool {
+	if len(d.Problems) == maxProblems {
+		d.Problems = append(d.Problems, tooLarge(d.Position(""), fmt.Sprintf("the document has more than %d problems; the others are not listed", maxProblems)))
+	}
+	return len(d.Problems) > maxProblems
 }
 
 // report adds an error at a node.

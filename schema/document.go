@@ -68,6 +68,9 @@ type Document struct {
 	Problems []Problem
 
 	node *yaml.Node // the mapping at the document's top; nil where there is none
+
+	// wide holds the places of the keys of mappings that have many of them, in Content.
+	wide map[*yaml.Node]map[string]int
 }
 
 // Position is a place in a file. Lines and columns count from 1, columns in characters.

@@ -14,7 +14,7 @@ func (d *Document) Position(path string) Position {
 	if d.node == nil {
 		return Position{File: d.File, Line: 1, Column: 1}
 	}
-	return nodePosition(d.File, locate(d.node, splitPath(path), false))
+	return nodePosition(d.File, d.locate(splitPath(path), false))
 }
 
 // KeyPosition is where the key of the value at path stands.
@@ -22,7 +22,7 @@ func (d *Document) KeyPosition(path string) Position {
 	if d.node == nil {
 		return Position{File: d.File, Line: 1, Column: 1}
 	}
-	return nodePosition(d.File, locate(d.node, splitPath(path), true))
+	return nodePosition(d.File, d.locate(splitPath(path), true))
 }
 
 // PositionWithin is a place within the text at path: a line and a column of that text, from 1, columns in characters. Where the
@@ -32,7 +32,7 @@ func (d *Document) PositionWithin(path string, line, column int) Position {
 	if d.node == nil || line != 1 {
 		return at
 	}
-	n := locate(d.node, splitPath(path), false)
+	n := d.locate(splitPath(path), false)
 	const block = yaml.LiteralStyle | yaml.FoldedStyle
 	switch quoted := n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0; {
 	case n.Kind != yaml.ScalarNode || n.Style&block != 0:
@@ -55,46 +55,34 @@ func (d *Document) Has(path string) bool {
 	}
 	n := d.node
 	for _, e := range splitPath(path) {
-		if n = child(n, e); n == nil {
+		if _, n = d.child(n, e); n == nil {
 			return false
 		}
 	}
 	return true
 }
 
-// child is the value under a key or an index; nil where there is none.
-func child(n *yaml.Node, element string) *yaml.Node {
+// child is the value under a key or an index, and the key; nil where there is none.
+func (d *Document) child(n *yaml.Node, element string) (key, value *yaml.Node) {
 	for n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
 	switch n.Kind {
 	case yaml.MappingNode:
-		_, value := field(n, element, 0)
-		return value
+		return d.field(n, element, 0)
 	case yaml.SequenceNode:
 		if i, err := strconv.Atoi(element); err == nil && i >= 0 && i < len(n.Content) {
-			return n.Content[i]
+			return nil, n.Content[i]
 		}
 	}
-	return nil
+	return nil, nil
 }
 
-// locate walks from a node along the keys and indexes. wantKey prefers the last mapping key to its value.
-func locate(n *yaml.Node, elements []string, wantKey bool) *yaml.Node {
-	best := n
+// locate walks along the keys and indexes. wantKey prefers the last mapping key to its value.
+func (d *Document) locate(elements []string, wantKey bool) *yaml.Node {
+	n, best := d.node, d.node
 	for _, e := range elements {
-		for n.Kind == yaml.AliasNode {
-			n = n.Alias
-		}
-		var key, next *yaml.Node
-		switch n.Kind {
-		case yaml.MappingNode:
-			key, next = field(n, e, 0)
-		case yaml.SequenceNode:
-			if i, err := strconv.Atoi(e); err == nil && i >= 0 && i < len(n.Content) {
-				next = n.Content[i]
-			}
-		}
+		key, next := d.child(n, e)
 		if next == nil {
 			return best
 		}
@@ -107,10 +95,16 @@ func locate(n *yaml.Node, elements []string, wantKey bool) *yaml.Node {
 }
 
 // field finds a key in a mapping, then in what is merged into it.
-func field(n *yaml.Node, name string, depth int) (key, value *yaml.Node) {
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		if n.Content[i].Value == name {
+func (d *Document) field(n *yaml.Node, name string, depth int) (key, value *yaml.Node) {
+	if index, wide := d.wide[n]; wide {
+		if i, there := index[name]; there {
 			return n.Content[i], n.Content[i+1]
+		}
+	} else {
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			if n.Content[i].Value == name {
+				return n.Content[i], n.Content[i+1]
+			}
 		}
 	}
 	for i := 0; i+1 < len(n.Content) && depth < maxDepth; i += 2 {
@@ -118,7 +112,7 @@ func field(n *yaml.Node, name string, depth int) (key, value *yaml.Node) {
 			continue
 		}
 		for _, m := range mergedMappings(n.Content[i+1]) {
-			if key, value := field(m, name, depth+1); value != nil {
+			if key, value := d.field(m, name, depth+1); value != nil {
 				return key, value
 			}
 		}

@@ -102,9 +102,9 @@ func (d Duration) String() string {
 	var b strings.Builder
 	rest := time.Duration(d)
 	for i := len(durationUnits) - 2; i >= 2; i-- { // d, h, m; weeks read worse than days
-		if n := rest / durationUnits[i].span; n > 0 {
+		if n := int64(rest / durationUnits[i].span); n > 0 {
 			fmt.Fprintf(&b, "%d%s", n, durationUnits[i].name)
-			rest -= n * durationUnits[i].span
+			rest %= durationUnits[i].span
 		}
 	}
 	if rest > 0 {

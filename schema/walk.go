@@ -52,6 +52,10 @@ func joinPath(path, key string) string {
 var plainKey = regexp.MustCompile(`^[A-Za-z_][-A-Za-z0-9_]*$`)
 
 func (w *walker) fail(n *yaml.Node, rule string, at *step, message string) {
+	if w.doc.full() {
+		w.overflowed = true
+		return
+	}
 	w.doc.report(n, rule, at.String(), message)
 }
 
@@ -81,7 +85,9 @@ func (w *walker) value(n *yaml.Node, at *step) any {
 	case yaml.SequenceNode:
 		list := make([]any, len(n.Content))
 		for i, item := range n.Content {
-			list[i] = w.value(item, &step{up: at, index: i})
+			if list[i] = w.value(item, &step{up: at, index: i}); w.overflowed {
+				return nil
+			}
 		}
 		return list
 	case yaml.ScalarNode:
@@ -124,11 +130,33 @@ func (w *walker) mapping(n *yaml.Node, at *step) any {
 		}
 		lines[name] = key.Line
 		own[name] = w.value(val, here)
+		if w.overflowed {
+			return own
+		}
 	}
+	w.remember(n)
 	for _, m := range merges {
 		w.merge(own, m, at)
 	}
 	return own
+}
+
+// remember indexes the keys of a wide mapping, in which looking for the positions of a thousand problems would take minutes.
+func (w *walker) remember(n *yaml.Node) {
+	const wide = 64
+	if len(n.Content) < 2*wide {
+		return
+	}
+	index := make(map[string]int, len(n.Content)/2)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if _, there := index[n.Content[i].Value]; !there {
+			index[n.Content[i].Value] = i
+		}
+	}
+	if w.doc.wide == nil {
+		w.doc.wide = make(map[*yaml.Node]map[string]int)
+	}
+	w.doc.wide[n] = index
 }
 
 // merge adds the keys of a merge key's mapping, or list of mappings, that are not there yet: a mapping's own keys win, then the
@@ -182,6 +210,10 @@ var (
 )
 
 func (w *walker) warn(n *yaml.Node, at *step, message string) {
+	if w.doc.full() {
+		w.overflowed = true
+		return
+	}
 	path := at.String()
 	w.doc.Problems = append(w.doc.Problems, Problem{
 		Position: nodePosition(w.doc.File, n), Severity: SeverityWarning, Rule: RuleAmbiguous, Message: message, Path: path, Concealed: concealed(path),

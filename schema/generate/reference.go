@@ -5,66 +5,10 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/invopop/jsonschema"
+
 	"github.com/tapyr/tapyr/schema"
 )
-
-// node is what the reference needs of a JSON Schema.
-type node struct {
-	Ref         string           `json:"$ref"`
-	Type        string           `json:"type"`
-	Description string           `json:"description"`
-	Title       string           `json:"title"`
-	Properties  properties       `json:"properties"`
-	Items       *node            `json:"items"`
-	Additional  json.RawMessage  `json:"additionalProperties"`
-	Enum        []any            `json:"enum"`
-	Default     any              `json:"default"`
-	Examples    []any            `json:"examples"`
-	Required    []string         `json:"required"`
-	Defs        map[string]*node `json:"$defs"`
-	OneOf       []*node          `json:"oneOf"`
-}
-
-// properties keep the order in which they are declared.
-type properties struct {
-	names []string
-	nodes map[string]*node
-}
-
-// UnmarshalJSON reads an object in order.
-func (p *properties) UnmarshalJSON(data []byte) error {
-	if err := json.Unmarshal(data, &p.nodes); err != nil {
-		return err
-	}
-	decoder := json.NewDecoder(strings.NewReader(string(data)))
-	depth := 0
-	key := true
-	for {
-		token, err := decoder.Token()
-		if err != nil {
-			break
-		}
-		switch t := token.(type) {
-		case json.Delim:
-			if t == '{' || t == '[' {
-				depth++
-				key = t == '{'
-				continue
-			}
-			depth--
-			key = true
-			continue
-		case string:
-			if depth == 1 && key && p.nodes[t] != nil {
-				p.names = append(p.names, t)
-				key = false
-				continue
-			}
-		}
-		key = true
-	}
-	return nil
-}
 
 // reference writes docs/reference.md: every field of every kind, from the JSON Schemas.
 func reference() (string, error) {
@@ -72,13 +16,13 @@ func reference() (string, error) {
 	b.WriteString("# Documents\n\n<!-- Made by go generate ./schema from the document types. -->\n\n")
 	b.WriteString("Every document has `apiVersion: " + schema.APIVersion + "`, a `kind`, a `metadata.name` and a `spec`. A file may hold several, separated by\n`---`. Top-level keys that begin with `x-` are ignored, a place for anchors. `tapyr schema KIND` prints the JSON Schema of a\nkind, for editors.\n")
 	for _, kind := range schema.Kinds() {
-		var root node
+		var root jsonschema.Schema
 		if err := json.Unmarshal(schema.JSONSchema(kind), &root); err != nil {
 			return "", err
 		}
-		spec := root.Properties.nodes["spec"]
+		spec, _ := root.Properties.Get("spec")
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n", kind, oneLine(root.Description))
-		w := referenceWriter{b: &b, defs: root.Defs, done: map[string]bool{}}
+		w := referenceWriter{b: &b, defs: root.Definitions, done: map[string]bool{}}
 		w.table(spec)
 		w.rest()
 	}
@@ -88,7 +32,7 @@ func reference() (string, error) {
 // referenceWriter writes the tables of one kind: the spec's, then those of the types that it names, in order.
 type referenceWriter struct {
 	b     *strings.Builder
-	defs  map[string]*node
+	defs  jsonschema.Definitions
 	queue []string
 	done  map[string]bool
 }
@@ -102,14 +46,14 @@ func (w *referenceWriter) rest() {
 	}
 }
 
-func (w *referenceWriter) table(n *node) {
+func (w *referenceWriter) table(n *jsonschema.Schema) {
 	required := make(map[string]bool)
 	for _, name := range n.Required {
 		required[name] = true
 	}
 	w.b.WriteString("\n| field | value | meaning |\n| --- | --- | --- |\n")
-	for _, name := range n.Properties.names {
-		p := n.Properties.nodes[name]
+	for pair := n.Properties.Oldest(); pair != nil; pair = pair.Next() {
+		name, p := pair.Key, pair.Value
 		field := "`" + name + "`"
 		if required[name] {
 			field += " *"
@@ -119,7 +63,7 @@ func (w *referenceWriter) table(n *node) {
 }
 
 // meaning is the description, with default and example.
-func meaning(n *node) string {
+func meaning(n *jsonschema.Schema) string {
 	text := oneLine(n.Description)
 	if n.Default != nil {
 		text += fmt.Sprintf(" Default: `%v`.", n.Default)
@@ -131,7 +75,7 @@ func meaning(n *node) string {
 }
 
 // value says what may stand in a field.
-func (w *referenceWriter) value(n *node) string {
+func (w *referenceWriter) value(n *jsonschema.Schema) string {
 	switch {
 	case n.Ref != "":
 		name := strings.TrimPrefix(n.Ref, "#/$defs/")
@@ -151,9 +95,8 @@ func (w *referenceWriter) value(n *node) string {
 	case n.Type == "array" && n.Items != nil:
 		return "list of " + w.value(n.Items)
 	case n.Type == "object":
-		var values node
-		if json.Unmarshal(n.Additional, &values) == nil && (values.Ref != "" || values.Type != "") {
-			return "by name: " + w.value(&values)
+		if values := n.AdditionalProperties; values != nil && (values.Ref != "" || values.Type != "") {
+			return "by name: " + w.value(values)
 		}
 		return "mapping"
 	}
