@@ -195,22 +195,24 @@ func (t *twin) fits(p *twinPair, c *twinCall, at, used int64, dipped bool) bool 
 	return true
 }
 
-// edges are the instants after now at which something about a quota changes by time alone.
-func (k *twinKey) edges(now int64) (all []int64) {
-	for _, o := range k.limit.Spec.Overrides {
-		all = append(all, o.From.UnixNano(), o.To.UnixNano())
-	}
-	if k.kind() == "quota" {
-		all = append(all, k.spentUntil)
-		if k.seen != nil {
-			all = append(all, k.seen.until)
+func (k *twinKey) overrideEdges(now int64) (all []int64) {
+	if k.limit != nil {
+		for _, o := range k.limit.Spec.Overrides {
+			all = append(all, o.From.UnixNano(), o.To.UnixNano())
 		}
-		if k.rolling() {
-			for _, f := range k.flights {
-				if f.settled != never && f.kept[k] > 0 {
-					all = append(all, k.bucketLast(f)+k.length())
-				}
-			}
+	}
+	return slices.DeleteFunc(all, func(at int64) bool { return at <= now })
+}
+
+// edges are the instants after now at which something about a quota changes by time alone.
+func (k *twinKey) edges(now int64) []int64 {
+	all := append(k.overrideEdges(now), k.spentUntil)
+	if k.seen != nil {
+		all = append(all, k.seen.until)
+	}
+	for _, f := range k.flights {
+		if k.rolling() && f.settled != never && f.kept[k] > 0 {
+			all = append(all, k.bucketLast(f)+k.length())
 		}
 	}
 	all = slices.DeleteFunc(all, func(at int64) bool { return at <= now || at == never })
@@ -497,6 +499,9 @@ func (t *twin) next() (at int64) {
 	for _, c := range t.waiting {
 		at = min(at, c.deadline)
 		for _, p := range c.pairs {
+			if p.key.shadow() {
+				continue
+			}
 			if p.key.kind() == "rate" {
 				if next := t.nextToken(p); next > t.now {
 					at = min(at, next)
@@ -505,10 +510,8 @@ func (t *twin) next() (at int64) {
 			if p.key.penaltyEnd > t.now {
 				at = min(at, p.key.penaltyEnd)
 			}
-			if p.key.kind() == "concurrency" {
-				for _, edge := range p.key.edges(t.now) {
-					at = min(at, edge)
-				}
+			for _, edge := range p.key.overrideEdges(t.now) {
+				at = min(at, edge)
 			}
 		}
 	}

@@ -211,25 +211,23 @@ func (e *Engine) mark(now int64, p *Prepared) {
 	}
 }
 
-// wakeOf is the first instant at which time alone may let a waiter go: its tokens are there, its penalties over. One that lacks a
-// slot waits for a release, or an override.
+// wakeOf is the next instant at which time alone may change what becomes of a waiter: one of its tokens is there, one of its
+// penalties over, or an override begins or ends.
 func (e *Engine) wakeOf(now int64, r *record) int64 {
-	at := now
+	at := int64(never)
 	for i := range r.prepared.entries {
 		en := &r.prepared.entries[i]
+		if en.limit.shadow {
+			continue
+		}
+		at = min(at, en.limit.nextEdge(now))
 		what := en.lack(now)
 		if what&lackTokens != 0 {
-			at = max(at, en.nextTokens(now))
-		}
-		if what&lackSlot != 0 {
-			at = max(at, en.limit.nextEdge(now))
+			at = min(at, en.nextTokens(now))
 		}
 		if what&lackPeace != 0 {
-			at = max(at, en.cold.penalty.end)
+			at = min(at, en.cold.penalty.end)
 		}
-	}
-	if at <= now {
-		return never // it is only blocked
 	}
 	return at
 }
