@@ -54,8 +54,13 @@ func TestInstantsOutsideTheRange(t *testing.T) {
 		t.Errorf("the range ends at %s", got)
 	}
 	for _, spec := range []Spec{
-		{Period: Minute}, {Period: Hour, Count: 2, Timezone: "Asia/Tokyo"}, {Period: Day}, {Period: Week},
-		{Period: Month, MonthDay: 31}, {Every: MaxLength}, {Every: time.Second},
+		{Period: Minute},
+		{Period: Hour, Count: 2, Timezone: "Asia/Tokyo"},
+		{Period: Day},
+		{Period: Week},
+		{Period: Month, MonthDay: 31},
+		{Every: MaxLength},
+		{Every: time.Second},
 	} {
 		s := mustCompile(t, spec)
 		for _, at := range []time.Time{{}, time.Date(1500, 1, 1, 0, 0, 0, 0, time.UTC), time.Unix(-1<<62, 0)} {
@@ -139,9 +144,12 @@ func TestScheduleDescribesItself(t *testing.T) {
 func TestAtAllocatesNothing(t *testing.T) {
 	near := instant(t, "2026-03-08T07:10:00Z") // next to New York's change
 	for _, spec := range []Spec{
-		{Period: Minute, Timezone: "America/New_York"}, {Period: Hour, Count: 6, Timezone: "America/New_York"},
-		{Period: Day, Timezone: "America/New_York"}, {Period: Month, MonthDay: 31, Timezone: "America/New_York"},
-		{Every: time.Minute}, {Rolling: time.Minute},
+		{Period: Minute, Timezone: "America/New_York"},
+		{Period: Hour, Count: 6, Timezone: "America/New_York"},
+		{Period: Day, Timezone: "America/New_York"},
+		{Period: Month, MonthDay: 31, Timezone: "America/New_York"},
+		{Every: time.Minute},
+		{Rolling: time.Minute},
 	} {
 		s := mustCompile(t, spec)
 		var held bool

@@ -95,12 +95,18 @@ func TestCheckReportsEverything(t *testing.T) {
 
 func TestCheckAcceptsEveryForm(t *testing.T) {
 	for _, spec := range []Spec{
-		{Period: Minute}, {Period: Minute, Count: 60}, {Period: Hour, Count: 24, Timezone: "Asia/Tokyo"},
+		{Period: Minute},
+		{Period: Minute, Count: 60},
+		{Period: Hour, Count: 24, Timezone: "Asia/Tokyo"},
 		{Period: Day, Count: 1, ResetAt: "23:59", Timezone: "Etc/GMT-2"},
 		{Period: Week, WeekStart: "sunday", ResetAt: "00:01"},
 		{Period: Month, MonthDay: 31, Timezone: "America/Argentina/Buenos_Aires"},
-		{Every: MinLength}, {Every: MaxLength, Phase: -5}, {Every: time.Minute, Phase: time.Hour},
-		{Every: time.Minute, Anchor: AnchorFirstRequest}, {Rolling: MinLength}, {Rolling: MaxLength},
+		{Every: MinLength},
+		{Every: MaxLength, Phase: -5},
+		{Every: time.Minute, Phase: time.Hour},
+		{Every: time.Minute, Anchor: AnchorFirstRequest},
+		{Rolling: MinLength},
+		{Rolling: MaxLength},
 	} {
 		if problems := spec.Check(); len(problems) > 0 {
 			t.Errorf("%+v: %v", spec, problems)

@@ -18,13 +18,14 @@ import (
 )
 
 const (
-	// MinNanos and MaxNanos bound the instants for which a Schedule computes
+	// MinNanos bounds, with MaxNanos, the instants for which a Schedule computes
 	// windows: 1700-01-01 up to, but not including, 2250-01-01, in nanoseconds
 	// since the Unix epoch. An instant outside counts as the nearest one
 	// inside, so nothing overflows; Window.Contains then says that the window
 	// does not hold it. An int64 of nanoseconds reaches from 1677 to 2262: the
 	// years between are room for a window of MaxLength at either end.
 	MinNanos int64 = -8520336000 * nanosPerSecond
+	// MaxNanos is the first instant after those; see MinNanos.
 	MaxNanos int64 = 8835955200 * nanosPerSecond
 
 	nanosPerSecond = int64(time.Second)

@@ -121,8 +121,13 @@ func planHeadline(p *plan.Plan, zone *time.Location) cell {
 
 func planJobTable(p *plan.Plan) *table {
 	t := &table{columns: []column{
-		{title: "Job", fit: fitCut}, {title: "Priority"}, {title: "Runs", right: true}, {title: "Wants", right: true}, {title: "Gets", right: true},
-		{title: "Stretch", right: true}, {title: "Limited by", fit: fitCut},
+		{title: "Job", fit: fitCut},
+		{title: "Priority"},
+		{title: "Runs", right: true},
+		{title: "Wants", right: true},
+		{title: "Gets", right: true},
+		{title: "Stretch", right: true},
+		{title: "Limited by", fit: fitCut},
 	}}
 	for _, j := range p.Jobs {
 		stretch, limited := stylePlain, ""
@@ -141,8 +146,12 @@ func planJobTable(p *plan.Plan) *table {
 
 func planScopeTable(p *plan.Plan, zone *time.Location) *table {
 	t := &table{columns: []column{
-		{title: "Limit and key", fit: fitWrap}, {title: "Budget", right: true}, {title: "Wanted", right: true},
-		{title: "Planned", right: true}, {title: "Use", right: true}, {title: "Wanted until"},
+		{title: "Limit and key", fit: fitWrap},
+		{title: "Budget", right: true},
+		{title: "Wanted", right: true},
+		{title: "Planned", right: true},
+		{title: "Use", right: true},
+		{title: "Wanted until"},
 	}}
 	for _, s := range p.Scopes {
 		use, until := stylePlain, "the end"
