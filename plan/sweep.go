@@ -146,7 +146,7 @@ func (v Variable) values(from, to float64, points int) []float64 {
 		if points > 1 {
 			value += (to - from) * float64(i) / float64(points-1)
 		}
-		value = math.Round(value/v.Step) * v.Step
+		value = v.round(value)
 		if len(out) == 0 || value > out[len(out)-1] {
 			out = append(out, value)
 		}
@@ -165,7 +165,13 @@ func (v Variable) bisect(from, to float64, fits func(float64) bool) float64 {
 		return math.NaN()
 	}
 	n := smallest(-1, steps, func(n int64) bool { return fits(value(n)) })
-	return math.Round(value(n)/v.Step) * v.Step
+	return v.round(value(n))
+}
+
+// round takes a value to the nearest step. Dividing keeps 0.7 what a reader takes 0.7 for; multiplying by 0.01 would not.
+func (v Variable) round(value float64) float64 {
+	perUnit := math.Round(1 / v.Step)
+	return math.Round(value*perUnit) / perUnit
 }
 
 func point(value float64, p *Plan) SweepPoint {

@@ -73,7 +73,7 @@ func Figure(f float64) string {
 	if f == math.Trunc(f) && math.Abs(f) < 1e15 {
 		return thousands(strconv.FormatFloat(f, 'f', 0, 64))
 	}
-	if math.Abs(f) >= 100 {
+	if math.Abs(f) >= 100 && math.Abs(f) < 1e15 {
 		return thousands(strconv.FormatFloat(f, 'f', 1, 64))
 	}
 	return strconv.FormatFloat(f, 'g', 4, 64)
