@@ -1,0 +1,212 @@
+package replay
+
+import (
+	"maps"
+	"net/url"
+	"strings"
+
+	"github.com/tapyr/tapyr/engine"
+	"github.com/tapyr/tapyr/ledger/journal"
+	"github.com/tapyr/tapyr/match"
+	"github.com/tapyr/tapyr/validate"
+)
+
+// request is what is known of all rows that have the same request: it is resolved once, and then found by its number.
+type request struct {
+	// prepared is nil where the request cannot be resolved; why says why.
+	prepared *engine.Prepared
+	why      error
+	request  engine.Request
+	retry    bool
+	// patience is how long it may wait: its job's deadline, 0 where the job is not known.
+	patience int64
+	// job is nil where the row names none that is known, and instance where its runs are not told apart.
+	job      *jobTally
+	instance *instance
+	// hourly are the keys whose consumption by the hour is kept, with this request's costs.
+	hourly []hourlyUse
+	// thisHour counts the grants since hourly was last written.
+	thisHour int64
+	unknown  []UnknownName
+}
+
+// requests finds them by the journal's number.
+type requests struct {
+	side *side
+	list []*request
+	// local holds those of one batch that have no number for the whole journal.
+	local map[int32]*request
+	templates
+}
+
+// begin forgets what held for the last batch only.
+func (t *requests) begin() {
+	for number, q := range t.local {
+		q.writeHour(&t.side.hour)
+		delete(t.local, number)
+	}
+}
+
+// of is the request of a record.
+func (t *requests) of(b *journal.Batch, rec *journal.Record) *request {
+	number := int(rec.Request)
+	if number >= 0 && number < len(t.list) && t.list[number] != nil {
+		return t.list[number]
+	}
+	if number < 0 {
+		if q := t.local[rec.Request]; q != nil {
+			return q
+		}
+	}
+	q := t.resolve(b.Request(rec), rec.AtNanos)
+	if number < 0 {
+		if t.local == nil {
+			t.local = make(map[int32]*request)
+		}
+		t.local[rec.Request] = q
+		return q
+	}
+	for len(t.list) <= number {
+		t.list = append(t.list, nil)
+	}
+	t.list[number] = q
+	return q
+}
+
+// resolve finds the documents that a row's request belongs to, and prepares it.
+func (t *requests) resolve(r journal.Request, now int64) *request {
+	s := t.side
+	q := &request{retry: r.Retry}
+	job := s.config.Job(r.Job)
+	path, query, _ := strings.Cut(r.Endpoint, "?")
+	path = match.CleanPath(path)
+	found, template, vars := t.find(&r, job, path)
+	q.unknown = t.unknown(&r, job, found, path)
+	q.request = engine.Request{Priority: r.Priority, Request: match.Request{
+		Provider: r.Provider, Account: r.Account, Target: r.Target, Credential: r.Credential, Method: strings.ToUpper(r.Method), Endpoint: template,
+		Vars: merge(vars, r.Vars), Auth: r.Auth, Query: queryOf(job, query),
+	}}
+	if job != nil {
+		q.patience = int64(job.Deadline)
+	} else {
+		job = found // whose request it is like; a row that names no job cannot wait all the same
+	}
+	if job != nil {
+		q.job = s.jobs.of(job.Name, r.Account)
+		q.instance = q.job.instance(&q.request.Request, job)
+	}
+	s.settleBefore(now)
+	if s.enforce {
+		now-- // what is due at the instant itself comes with the arrivals
+	}
+	p, err := s.engine.Prepare(now, &q.request)
+	if err != nil {
+		q.why = err
+		return q
+	}
+	q.prepared = p
+	q.hourly = s.hour.uses(s.engine.Met(p))
+	return q
+}
+
+// merge joins variables; those of the row itself win over what its path tells.
+func merge(path, own map[string]string) map[string]string {
+	if len(path) == 0 {
+		return own
+	}
+	all := maps.Clone(path)
+	maps.Copy(all, own)
+	return all
+}
+
+// queryOf are the parameters of a row: its job's, and those of its endpoint's own query.
+func queryOf(job *validate.Job, query string) map[string]string {
+	if query == "" {
+		if job == nil {
+			return nil
+		}
+		return job.Query
+	}
+	all := make(map[string]string)
+	if job != nil {
+		maps.Copy(all, job.Query)
+	}
+	for _, pair := range strings.Split(query, "&") {
+		name, value, found := strings.Cut(pair, "=")
+		if !found {
+			continue
+		}
+		if plain, err := url.QueryUnescape(name); err == nil {
+			name = plain
+		}
+		if plain, err := url.QueryUnescape(value); err == nil {
+			value = plain
+		}
+		all[name] = value
+	}
+	return all
+}
+
+// templates are the jobs' endpoints, by account and method.
+type templates struct {
+	config *validate.Config
+	lists  map[[2]string]*templateList
+}
+
+type templateList struct {
+	jobs      []*validate.Job
+	templates []*match.Template
+}
+
+// list are the endpoints of an account's jobs with a method.
+func (t *templates) list(account, method string) *templateList {
+	key := [2]string{account, method}
+	if l := t.lists[key]; l != nil {
+		return l
+	}
+	l := &templateList{}
+	for _, j := range t.config.Jobs {
+		if j.Account != nil && j.Account.Name == account && j.Method == method && j.Endpoint != nil {
+			l.jobs, l.templates = append(l.jobs, j), append(l.templates, j.Endpoint)
+		}
+	}
+	if t.lists == nil {
+		t.lists = make(map[[2]string]*templateList)
+	}
+	t.lists[key] = l
+	return l
+}
+
+// find is the job that a path belongs to, the path as a template, and the variables in it: the row's own job where its template
+// fits, else the account's job whose template has the most literal segments. A path that fits none stays as it is.
+func (t *templates) find(r *journal.Request, own *validate.Job, path string) (job *validate.Job, template string, vars map[string]string) {
+	if own != nil && own.Endpoint != nil {
+		if vars, ok := own.Endpoint.Match(path); ok {
+			return own, own.Endpoint.Path, vars
+		}
+	}
+	l := t.list(r.Account, strings.ToUpper(r.Method))
+	i, vars := match.Best(l.templates, path)
+	if i < 0 {
+		return nil, path, nil
+	}
+	return l.jobs[i], l.templates[i].Path, vars
+}
+
+// unknown are the names in a row that no document has. An endpoint counts where no job has it, unless it asks for a token.
+func (t *templates) unknown(r *journal.Request, job, found *validate.Job, path string) (list []UnknownName) {
+	account := t.config.Account(r.Account)
+	if t.config.Provider(r.Provider) == nil && (r.Provider != "" || account == nil) {
+		list = append(list, UnknownName{Kind: "provider", Name: r.Provider})
+	}
+	if account == nil {
+		list = append(list, UnknownName{Kind: "account", Name: r.Account})
+	}
+	if r.Job != "" && job == nil {
+		list = append(list, UnknownName{Kind: "job", Name: r.Job})
+	}
+	if job == nil && found == nil && !r.Auth {
+		list = append(list, UnknownName{Kind: "endpoint", Name: strings.ToUpper(r.Method) + " " + path})
+	}
+	return list
+}

@@ -1,0 +1,111 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math"
+	"time"
+
+	"github.com/tapyr/tapyr/ledger/journal"
+	"github.com/tapyr/tapyr/validate"
+)
+
+// Options say what one side of a replay is.
+type Options struct {
+	// Config are the documents.
+	Config *validate.Config
+	// Files is how many the reader was given.
+	Files int
+	// At is the present; zero is the latest instant of a response. Rows and responses after it have not happened.
+	At time.Time
+	// From begins the report's interval where it is given; the reader keeps rows from it (journal.Options.From).
+	From time.Time
+	// Enforce asks what the engine would have done: rows are arrivals.
+	Enforce bool
+	// Decide hears, with Enforce, what became of each row, in the order of the journal: for one file that of its rows, for
+	// several that of time. (A single file that had to be sorted on disk is told in order of time, too.) Its error ends the replay.
+	Decide func(*Decision) error
+	// Explain is a row to explain; nil for none.
+	Explain *RowID
+	// CurvePoints bounds the points of each scope's Curve; 0 is no curves.
+	CurvePoints int
+	// Forecast adds, where there is enough history, a band to where each window leads; Backtest tells how often bands made in the
+	// same way have held.
+	Forecast, Backtest bool
+}
+
+// RowID names a row: the index of its file in what the reader was given, and its number in it, from 1.
+type RowID struct {
+	File   int
+	Number int64
+}
+
+// noInstant is before all instants.
+const noInstant = math.MinInt64
+
+// Run replays what the reader gives, for each side. Errors are the reader's, the context's and those of Decide. After a
+// *journal.LateRowError, Restart the reader and Run again: what was decided so far is to be forgotten.
+func Run(ctx context.Context, rows *journal.Reader, sides ...Options) ([]*Report, error) {
+	list := make([]*side, len(sides))
+	for i := range sides {
+		list[i] = newSide(&sides[i])
+	}
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		batch, err := rows.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range list {
+			if err := s.feed(batch); err != nil {
+				return nil, err
+			}
+		}
+	}
+	reports := make([]*Report, len(list))
+	for i, s := range list {
+		if err := s.finish(); err != nil {
+			return nil, err
+		}
+		reports[i] = s.report(rows.Stats())
+	}
+	return reports, nil
+}
+
+// feed takes the rows of a batch.
+func (s *side) feed(b *journal.Batch) error {
+	s.requests.begin()
+	for i := range b.Records {
+		rec := &b.Records[i]
+		if s.until != noInstant && rec.AtNanos > s.until {
+			s.afterAt++
+			continue
+		}
+		s.rows++
+		if s.first == noInstant {
+			s.first = rec.AtNanos
+		}
+		s.last = max(s.last, rec.AtNanos)
+		if rec.AtNanos >= s.tickAt {
+			s.tick(rec.AtNanos)
+		}
+		q := s.requests.of(b, rec)
+		q.count(s, b, rec)
+		if s.enforce {
+			s.arrive(b, rec, q)
+		} else {
+			s.record(b, rec, q)
+		}
+	}
+	if s.enforce {
+		return s.decisions.err
+	}
+	s.flights.detach(b)
+	return nil
+}
