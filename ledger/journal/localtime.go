@@ -22,7 +22,7 @@ type wallClock struct {
 
 // jitter is how far back a row may lie behind its predecessor for other reasons than a clock put back: servers log a request
 // when it ends, with the time at which it began.
-const jitter = int64(time.Minute)
+const jitter = int64(30 * time.Second)
 
 // instant resolves a wall time, given as if it were in UTC.
 func (c *wallClock) instant(wall int64) int64 {

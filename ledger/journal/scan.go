@@ -164,7 +164,7 @@ func (s *scanner) canonicalRequest(b []byte, p int) (end int, number int32, ok b
 			break
 		}
 	}
-	for _, next := range [][]byte{statusName, refusedName, headersName} {
+	for _, next := range [][]byte{statusName, refusedName, headersName, latencyName} {
 		if n := bytes.Index(b[p:], next); n >= 0 {
 			end = p + n
 			number, ok = s.requestText(b[p:end])
@@ -221,17 +221,24 @@ func (s *scanner) canonicalOutcome(b []byte, p int, rec *Record) bool {
 		rec.extra = s.batch.addExtra(string(b[start:end]), "")
 		p = end + 1
 	}
-	if !hasAt(b, p, headersName) {
-		return false
+	if hasAt(b, p, headersName) {
+		if p = s.canonicalFields(b, p+len(headersName), rec); p < 0 {
+			return false
+		}
+	} else {
+		s.fields = s.fields[:0]
+		rec.Fields, _ = s.fieldNumber()
 	}
-	if p = s.canonicalFields(b, p+len(headersName), rec); p < 0 || !hasAt(b, p, latencyName) {
-		return false
+	if hasAt(b, p, latencyName) {
+		if rec.LatencyNanos, p = scanMillis(b, p+len(latencyName)); p < 0 {
+			return false
+		}
 	}
-	nanos, p := scanMillis(b, p+len(latencyName))
-	if p < 0 {
-		return false
-	}
-	rec.LatencyNanos = nanos
+	return s.canonicalEnd(b, p, rec)
+}
+
+// canonicalEnd reads the body, where there is one, and the closing brace.
+func (s *scanner) canonicalEnd(b []byte, p int, rec *Record) bool {
 	if hasAt(b, p, bodyName) {
 		start := p + len(bodyName)
 		end := plainEnd(b, start)

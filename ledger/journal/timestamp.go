@@ -138,13 +138,17 @@ func parseOffset(s string) (seconds int64, naive, ok bool) {
 
 // parseEpoch reads a number of seconds (with decimals), milliseconds, microseconds or nanoseconds since 1970.
 func parseEpoch(s string) (instant, bool) {
+	if strings.ContainsAny(s, "eE") { // a spreadsheet's 1.7934E+09
+		f, err := strconv.ParseFloat(s, 64)
+		if err != nil || strings.ContainsAny(s, "xX_nN") || math.Abs(f) >= 1e11 {
+			return instant{}, false
+		}
+		return instant{nanos: saturate(f * 1e9)}, true
+	}
 	whole, frac, hasFrac := strings.Cut(s, ".")
 	negative := strings.HasPrefix(whole, "-")
 	n, err := strconv.ParseInt(whole, 10, 64)
 	if err != nil || whole[0] == '+' || n == math.MinInt64 {
-		if f, ferr := strconv.ParseFloat(s, 64); ferr == nil && strings.ContainsAny(s, "eE") && !strings.ContainsAny(s, "xX_") && math.Abs(f) < 1e11 {
-			return instant{nanos: saturate(f * 1e9)}, true // a spreadsheet's 1.7934e9
-		}
 		return instant{}, false
 	}
 	unit := int64(1)

@@ -286,8 +286,11 @@ func spendExec(c *sqlite3.SQLiteConn, text string) error {
 
 // spendRows visits rows and closes them. The values are valid only during the visit, texts and numbers for ever.
 func spendRows(rows driver.Rows, visit func([]driver.Value) error) error {
-	row := make([]driver.Value, len(rows.Columns()))
+	var row []driver.Value
 	for {
+		if row == nil {
+			row = make([]driver.Value, len(rows.Columns()))
+		}
 		err := rows.Next(row)
 		if errors.Is(err, io.EOF) {
 			return rows.Close()

@@ -46,9 +46,28 @@ func spendUpsert(name string, columns, key []string) string {
 var spendEventColumns = []string{
 	"admission_seq", "policy", "event_id", "capability", "state", "disposition", "route", "route_class",
 	"reserved", "actual", "version", "window_start", "admitted_at", "decided_at", "updated_at",
-	"day", "deadline", "on_deadline", "waiting", "outbox", "attempts", "result",
-	"class", "size", "vars", "reference", "content_hash", "response", "response_at",
-	"decision_seq", "last_seq", "pruned",
+	"day", "deadline", "waiting", "outbox", "decision_seq", "last_seq", "details",
+}
+
+// spendDetails are the fields of an event that most events do not have.
+type spendDetails struct {
+	OnDeadline  book.Disposition  `json:"on_deadline,omitempty"`
+	Attempts    int64             `json:"attempts,omitempty"`
+	Result      string            `json:"result,omitempty"`
+	Class       string            `json:"class,omitempty"`
+	Size        int64             `json:"size,omitempty"`
+	Vars        map[string]string `json:"vars,omitempty"`
+	Reference   string            `json:"reference,omitempty"`
+	ContentHash string            `json:"content_hash,omitempty"`
+	Response    string            `json:"response,omitempty"`
+	ResponseAt  int64             `json:"response_at,omitempty"`
+	Pruned      bool              `json:"pruned,omitempty"`
+}
+
+// isZero is the common case, in which nothing needs to be encoded.
+func (d *spendDetails) isZero() bool {
+	return d.OnDeadline == "" && d.Attempts == 0 && d.Result == "" && d.Class == "" && d.Size == 0 && d.Vars == nil &&
+		d.Reference == "" && d.ContentHash == "" && d.Response == "" && d.ResponseAt == 0 && !d.Pruned
 }
 
 // spendTables are the kinds of records. An event's key is not its primary key, see 0002_spend.sql.
@@ -104,7 +123,7 @@ func (tx *spendTx) load(key book.Key) (book.Record, error) {
 func (tx *spendTx) flush() error {
 	for i := range tx.appended {
 		e := &tx.appended[i]
-		if err := tx.exec(insertSpendEntry, e.Seq, string(e.Body), e.Previous, e.Hash); err != nil {
+		if err := tx.exec(insertSpendEntry, e.Seq, string(e.Body), e.Hash); err != nil {
 			return err
 		}
 	}
@@ -125,17 +144,18 @@ func (tx *spendTx) flush() error {
 }
 
 const (
-	insertSpendEntry   = "INSERT INTO spend_chain (seq, body, previous_hash, entry_hash) VALUES (?, ?, ?, ?)"
+	insertSpendEntry   = "INSERT INTO spend_chain (seq, body, entry_hash) VALUES (?, ?, ?)"
 	selectSpendEntries = "SELECT seq, body, previous_hash, entry_hash FROM spend_chain"
 )
 
 func spendEntry(row []driver.Value) chain.Entry {
 	e := chain.Entry{Seq: row[0].(int64)}
-	if body, ok := row[1].(string); ok {
-		e.Body = []byte(body)
-	}
 	e.Previous, _ = row[2].(string)
 	e.Hash, _ = row[3].(string)
+	if body, ok := row[1].(string); ok {
+		e.Body = []byte(body)
+		e.Previous = e.Text("previous_hash")
+	}
 	return e
 }
 
@@ -242,32 +262,35 @@ func spendEvent(row []driver.Value) (*book.Event, error) {
 		State: book.State(c.text()), Disposition: book.Disposition(c.text()), Route: c.text(), RouteClass: c.text(),
 		Reserved: c.units(), Actual: c.units(), Version: c.text(),
 		WindowStart: c.time(), AdmittedAt: c.time(), DecidedAt: c.time(), UpdatedAt: c.time(),
-		Day: c.text(), Deadline: c.time(), OnDeadline: book.Disposition(c.text()), Waiting: c.bool(), Outbox: c.bool(),
-		Attempts: c.int(), Result: c.text(), Class: c.text(), Size: c.int(),
+		Day: c.text(), Deadline: c.time(), Waiting: c.bool(), Outbox: c.bool(),
+		DecisionSeq: c.int(), LastSeq: c.int(),
 	}
-	c.json(&e.Vars)
-	e.Reference, e.ContentHash, e.Response, e.ResponseAt = c.text(), c.text(), c.text(), c.time()
-	e.DecisionSeq, e.LastSeq, e.Pruned = c.int(), c.int(), c.bool()
+	var d spendDetails
+	c.json(&d)
+	e.OnDeadline, e.Attempts, e.Result, e.Class, e.Size, e.Vars = d.OnDeadline, d.Attempts, d.Result, d.Class, d.Size, d.Vars
+	e.Reference, e.ContentHash, e.Response, e.ResponseAt = d.Reference, d.ContentHash, d.Response, book.FromNanos(d.ResponseAt)
+	e.Pruned = d.Pruned
 	return e, c.err
 }
 
 func encodeEvent(r book.Record) ([]driver.Value, error) {
 	e := r.(*book.Event)
-	vars := ""
-	if len(e.Vars) > 0 {
-		text, err := json.Marshal(e.Vars)
+	d := spendDetails{
+		e.OnDeadline, e.Attempts, e.Result, e.Class, e.Size, e.Vars, e.Reference, e.ContentHash, e.Response, book.Nanos(e.ResponseAt), e.Pruned,
+	}
+	details := ""
+	if !d.isZero() {
+		text, err := json.Marshal(d)
 		if err != nil {
 			return nil, err
 		}
-		vars = string(text)
+		details = string(text)
 	}
 	return []driver.Value{
 		e.AdmissionSeq, e.Policy, e.ID, e.Capability, string(e.State), string(e.Disposition), e.Route, e.RouteClass,
 		e.Reserved.String(), e.Actual.String(), e.Version,
 		book.Nanos(e.WindowStart), book.Nanos(e.AdmittedAt), book.Nanos(e.DecidedAt), book.Nanos(e.UpdatedAt),
-		e.Day, book.Nanos(e.Deadline), string(e.OnDeadline), e.Waiting, e.Outbox, e.Attempts, e.Result,
-		e.Class, e.Size, vars, e.Reference, e.ContentHash, e.Response, book.Nanos(e.ResponseAt),
-		e.DecisionSeq, e.LastSeq, e.Pruned,
+		e.Day, book.Nanos(e.Deadline), e.Waiting, e.Outbox, e.DecisionSeq, e.LastSeq, details,
 	}, nil
 }
 

@@ -20,7 +20,8 @@ import (
 type spendTx struct {
 	conn     *sqlite3.SQLiteConn
 	readOnly bool
-	prepared map[string]driver.Stmt
+	prepared map[string]*sqlite3.SQLiteStmt
+	args     []driver.NamedValue // of the statement that runs
 
 	// records are what is known of the database, nil for a record that it does not have; dirty are those that it does not know
 	// yet, in the order of their first writing.
@@ -52,7 +53,7 @@ var errSpendReadOnly = errors.New("write in a view: use Update")
 
 func newSpendTx(c *sqlite3.SQLiteConn) *spendTx {
 	return &spendTx{
-		conn: c, prepared: make(map[string]driver.Stmt),
+		conn: c, prepared: make(map[string]*sqlite3.SQLiteStmt),
 		records: make(map[book.Key]book.Record), isDirty: make(map[book.Key]bool), dataVersion: -1,
 	}
 }
@@ -241,7 +242,7 @@ func (tx *spendTx) Erase(seq int64) error {
 		return err
 	}
 	tx.flushed = true // an update of the database itself, which undo cannot take back
-	if err := tx.exec("UPDATE spend_chain SET body = NULL WHERE seq = ?", seq); err != nil {
+	if err := tx.exec("UPDATE spend_chain SET body = NULL, previous_hash = ? WHERE seq = ?", e.Previous, seq); err != nil {
 		return spendError("erase", err)
 	}
 	return nil
@@ -355,24 +356,23 @@ func (tx *spendTx) flushFor(op string) error {
 }
 
 // statement is a prepared one; each text is prepared once.
-func (tx *spendTx) statement(text string) (driver.Stmt, error) {
+func (tx *spendTx) statement(text string) (*sqlite3.SQLiteStmt, error) {
 	if stmt, ok := tx.prepared[text]; ok {
 		return stmt, nil
 	}
-	stmt, err := tx.conn.Prepare(text)
-	if err == nil {
-		tx.prepared[text] = stmt
+	prepared, err := tx.conn.Prepare(text)
+	if err != nil {
+		return nil, err
 	}
-	return stmt, err
+	stmt := prepared.(*sqlite3.SQLiteStmt)
+	tx.prepared[text] = stmt
+	return stmt, nil
 }
 
+// exec runs a statement that returns no rows. It goes by the driver's way for queries, which binds all arguments and takes the first
+// step in one call from Go to C; its way for other statements makes one for each argument.
 func (tx *spendTx) exec(text string, args ...driver.Value) error {
-	stmt, err := tx.statement(text)
-	if err != nil {
-		return err
-	}
-	_, err = stmt.Exec(args) //nolint:staticcheck // the driver's own interface: database/sql would add a pool and its locks
-	return err
+	return tx.query(text, args, func([]driver.Value) error { return nil })
 }
 
 func (tx *spendTx) query(text string, args []driver.Value, visit func([]driver.Value) error) error {
@@ -380,7 +380,11 @@ func (tx *spendTx) query(text string, args []driver.Value, visit func([]driver.V
 	if err != nil {
 		return err
 	}
-	rows, err := stmt.Query(args) //nolint:staticcheck // as exec
+	tx.args = tx.args[:0]
+	for i, value := range args {
+		tx.args = append(tx.args, driver.NamedValue{Ordinal: i + 1, Value: value})
+	}
+	rows, err := stmt.QueryContext(context.Background(), tx.args)
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,7 @@
 CREATE TABLE spend_chain (
   seq INTEGER PRIMARY KEY,
   body TEXT,              -- canonical JSON without entry_hash; NULL once pruned
-  previous_hash TEXT NOT NULL,
+  previous_hash TEXT,     -- once pruned; the body holds it until then
   entry_hash TEXT NOT NULL
 );
 CREATE TABLE spend_events (
@@ -15,11 +15,9 @@ CREATE TABLE spend_events (
   state TEXT NOT NULL, disposition TEXT NOT NULL, route TEXT NOT NULL, route_class TEXT NOT NULL,
   reserved TEXT NOT NULL, actual TEXT NOT NULL, version TEXT NOT NULL,
   window_start INTEGER NOT NULL, admitted_at INTEGER NOT NULL, decided_at INTEGER NOT NULL, updated_at INTEGER NOT NULL,
-  day TEXT NOT NULL, deadline INTEGER NOT NULL, on_deadline TEXT NOT NULL,
-  waiting INTEGER NOT NULL, outbox INTEGER NOT NULL, attempts INTEGER NOT NULL, result TEXT NOT NULL,
-  class TEXT NOT NULL, size INTEGER NOT NULL, vars TEXT NOT NULL,
-  reference TEXT NOT NULL, content_hash TEXT NOT NULL, response TEXT NOT NULL, response_at INTEGER NOT NULL,
-  decision_seq INTEGER NOT NULL, last_seq INTEGER NOT NULL, pruned INTEGER NOT NULL,
+  day TEXT NOT NULL, deadline INTEGER NOT NULL, waiting INTEGER NOT NULL, outbox INTEGER NOT NULL,
+  decision_seq INTEGER NOT NULL, last_seq INTEGER NOT NULL,
+  details TEXT NOT NULL,  -- JSON: what most events do not have
   UNIQUE (policy, event_id)
 );
 CREATE INDEX spend_deferred ON spend_events (policy, capability, admission_seq) WHERE state = 'deferred';
