@@ -88,7 +88,7 @@ func (s *step) admit(a Admission) (Outcome, error) {
 		return Outcome{}, &UnknownCapabilityError{a.Capability, s.policy.Version, s.policy.Capabilities()}
 	}
 	e := &book.Event{
-		Policy: s.m.policy, ID: a.EventID, Capability: a.Capability, OnDeadline: c.onDeadline,
+		Policy: s.m.policy, ID: a.EventID, Capability: a.Capability,
 		Class: a.Class, Size: a.Size, Vars: a.Vars, Reference: a.Reference, ContentHash: a.ContentHash,
 	}
 	if err := e.BecomeAccepted(s.now); err != nil {
@@ -96,7 +96,7 @@ func (s *step) admit(a Admission) (Outcome, error) {
 	}
 	e.Day = s.policy.day(s.now)
 	if c.deadline > 0 {
-		e.Deadline = s.now.Add(c.deadline)
+		e.Deadline, e.OnDeadline = s.now.Add(c.deadline), c.onDeadline
 	}
 	q, err := s.quote(c)
 	if err != nil {

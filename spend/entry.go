@@ -29,40 +29,47 @@ const (
 // decide records the decision that an event now has, and what it rested on.
 func (s *step) decide(e *book.Event, kind, cause string, q quote) error {
 	e.Version, e.DecidedAt = s.policy.Version, s.now
-	fields := []chain.Field{
-		{Name: "event_id", Text: e.ID},
-		{Name: "capability", Text: e.Capability},
-		{Name: "disposition", Text: string(e.Disposition)},
-		{Name: "route", Text: e.Route},
-		{Name: "reserved_units", Text: e.Reserved.String()},
-		{Name: "policy_version", Text: e.Version},
-	}
-	if e.Route == "" {
-		fields[3].Literal = "null"
-	}
+	fields := make([]chain.Field, 0, 24) // nearly in order, with room for what append, seal and Seal add
 	if s.m.bare {
-		return s.append(e, kind, fields)
+		return s.append(e, kind, appendDecision(fields, e))
 	}
 	fields = append(fields,
-		chain.Field{Name: "state", Text: string(e.State)},
 		chain.Field{Name: "account_units", Text: q.accountUsed.String()},
 		chain.Field{Name: "capability_units", Text: q.ownUsed.String()},
 		chain.Field{Name: "protected_units", Text: q.protected.String()},
+		chain.Field{Name: "state", Text: string(e.State)},
 	)
 	fields = appendText(fields, "cause", cause)
 	fields = appendText(fields, "class", e.Class)
 	fields = appendText(fields, "content_hash", e.ContentHash)
+	if e.Due() {
+		fields = appendTime(fields, "deadline", e.Deadline)
+	}
+	fields = appendDecision(fields, e)
 	if e.Route != "" {
 		fields = appendText(fields, "route_class", e.RouteClass)
 		fields = appendTime(fields, "window_start", e.WindowStart)
-	}
-	if e.Due() {
-		fields = appendTime(fields, "deadline", e.Deadline)
 	}
 	if e.Size > 0 {
 		fields = append(fields, chain.Int("size", e.Size))
 	}
 	return s.append(e, kind, fields)
+}
+
+// appendDecision adds the members that every decision has, and a bare one has alone.
+func appendDecision(fields []chain.Field, e *book.Event) []chain.Field {
+	route := chain.Field{Name: "route", Text: e.Route}
+	if e.Route == "" {
+		route.Literal = "null"
+	}
+	return append(fields,
+		chain.Field{Name: "capability", Text: e.Capability},
+		chain.Field{Name: "disposition", Text: string(e.Disposition)},
+		chain.Field{Name: "event_id", Text: e.ID},
+		chain.Field{Name: "policy_version", Text: e.Version},
+		chain.Field{Name: "reserved_units", Text: e.Reserved.String()},
+		route,
+	)
 }
 
 // record notes a step about an event that decides nothing.

@@ -12,9 +12,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"slices"
 	"strconv"
-	"strings"
 	"unicode/utf8"
 )
 
@@ -72,15 +70,16 @@ func (h Head) Next() string {
 }
 
 // Seal makes the entry that follows the head. It adds previous_hash and, unless bare, seq. The order of the fields does not
-// matter. A name that stands twice, and a text that is not UTF-8, which no JSON can hold, are errors.
+// matter; Seal sorts them where they stand. A name that stands twice, and a text that is not UTF-8, which no JSON can hold, are
+// errors.
 func Seal(head Head, bare bool, fields ...Field) (Entry, error) {
 	e := Entry{Seq: head.Count + 1, Previous: head.Next()}
-	fields = append(slices.Clip(fields), Field{Name: namePrevious, Text: e.Previous})
+	fields = append(fields, Field{Name: namePrevious, Text: e.Previous})
 	if !bare {
 		fields = append(fields, Int(nameSequence, e.Seq))
 	}
-	slices.SortFunc(fields, func(a, b Field) int { return strings.Compare(a.Name, b.Name) })
-	body := make([]byte, 0, 512)
+	sortFields(fields)
+	body := make([]byte, 0, 768) // an admission has some 500 bytes
 	for i, f := range fields {
 		if i > 0 && fields[i-1].Name == f.Name {
 			return Entry{}, fmt.Errorf("entry has two fields %q", f.Name)
@@ -101,6 +100,15 @@ func Seal(head Head, bare bool, fields ...Field) (Entry, error) {
 	e.Body = append(body, '}')
 	e.Hash = hashOf(e.Body)
 	return e, nil
+}
+
+// sortFields puts fields in order. Callers write them nearly so, which makes one pass of it.
+func sortFields(fields []Field) {
+	for i := 1; i < len(fields); i++ {
+		for j := i; j > 0 && fields[j].Name < fields[j-1].Name; j-- {
+			fields[j], fields[j-1] = fields[j-1], fields[j]
+		}
+	}
 }
 
 func hashOf(body []byte) string {
