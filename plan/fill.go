@@ -3,7 +3,8 @@ package plan
 import "container/heap"
 
 // The second pass is progressive filling: for one class after the other, a common level rises from 0 to 1; each job follows it
-// from its lo to its hi; when a key is full, its jobs of the class stop, and the others go on. The result is max-min fair in the
+// from its lo to its hi; when a key is full (at once, if it is so from the start), its jobs of the class stop, and the others go
+// on. The result is max-min fair in the
 // class (Bertsekas and Gallager, Data Networks, section 6.5). The level is not raised in steps but from event to event.
 
 // filling is the state of the second pass.
@@ -52,8 +53,8 @@ func (h *eventHeap) Pop() any {
 	return last
 }
 
-// fullSlack is the part of a budget by which a key may miss it and still be full: what adding up in binary numbers costs.
-const fullSlack = 1e-12
+// flat is the part of a budget below which a slope is what adding up in binary numbers left of none.
+const flat = 1e-12
 
 func (p *problem) secondPass() {
 	f := &filling{index: make(map[*keyLoad]int, len(p.keys))}
@@ -83,11 +84,6 @@ func (f *filling) class(jobs []*fillJob, c class) {
 		}
 	}
 	heap.Init(&f.events)
-	for i := range f.keys {
-		if f.keys[i].isFull() {
-			f.saturate(i, members, byLoad, 0)
-		}
-	}
 	for len(f.events) > 0 {
 		e := heap.Pop(&f.events).(event)
 		switch {
@@ -123,10 +119,6 @@ func (f *filling) reset(c class) [][]*jobLoad {
 	return members
 }
 
-func (k *fillKey) isFull() bool {
-	return k.sum >= k.load.figures.units*(1-fullSlack)
-}
-
 // tilt adds a job's demand to the slope of its keys (sign 1), or takes it away (sign -1), from a level on.
 func (f *filling) tilt(j *jobLoad, sign, level float64) {
 	for _, u := range j.uses {
@@ -139,7 +131,7 @@ func (f *filling) tilt(j *jobLoad, sign, level float64) {
 		k.at = level
 		k.slope += sign * u.demand
 		k.stamp++
-		if room := k.load.figures.units - k.sum; k.slope > k.load.figures.units*fullSlack && !k.full {
+		if room := k.load.figures.units - k.sum; k.slope > k.load.figures.units*flat && !k.full {
 			heap.Push(&f.events, event{level: level + max(0, room)/k.slope, key: i, stamp: k.stamp})
 		}
 	}
