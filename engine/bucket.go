@@ -11,8 +11,7 @@ import (
 // ratio is a rate in tokens a nanosecond, num/den in lowest terms.
 type ratio struct{ num, den uint64 }
 
-// ratioOf is the rate exactly, where both its terms fit in 62 bits; else the nearest below, with an error far below one part in
-// 2^50.
+// ratioOf is the rate, exactly where both its terms fit in 62 bits; else at most one part in 2^60 below it.
 func ratioOf(r schema.Rate) ratio {
 	v := r.Count.Rat()
 	v.Quo(v, new(big.Rat).SetInt64(int64(r.Per)))
@@ -20,13 +19,27 @@ func ratioOf(r schema.Rate) ratio {
 }
 
 func ratioOfRat(v *big.Rat) ratio {
-	num, den := new(big.Int).Set(v.Num()), new(big.Int).Set(v.Denom())
-	if excess := max(num.BitLen(), den.BitLen()) - 62; excess > 0 {
-		num.Rsh(num, uint(excess))
-		// The denominator is rounded up, so that the rate is never above the declared one.
-		den.Add(den.Rsh(den, uint(excess)), big.NewInt(1))
+	num, den := v.Num(), v.Denom()
+	most := new(big.Int).Lsh(big.NewInt(1), 62)
+	switch {
+	case num.Cmp(most) <= 0 && den.Cmp(most) <= 0:
+		return ratio{num.Uint64(), den.Uint64()}
+	case num.Cmp(den) < 0: // the denominator is made 2^62, and the numerator follows, rounded so that the rate is not above
+		n := new(big.Int).Mul(most, num)
+		if n.Quo(n, den); n.Sign() == 0 {
+			return ratio{1, most.Uint64()}
+		}
+		d := new(big.Int).Mul(n, den)
+		d.Add(d, new(big.Int).Sub(num, big.NewInt(1)))
+		return ratio{n.Uint64(), d.Quo(d, num).Uint64()}
 	}
-	return ratio{num: max(1, num.Uint64()), den: max(1, den.Uint64())}
+	d := new(big.Int).Mul(most, den)
+	d.Quo(d, num)
+	if d.Sign() == 0 {
+		return ratio{most.Uint64(), 1}
+	}
+	n := new(big.Int).Mul(d, num)
+	return ratio{n.Quo(n, den).Uint64(), d.Uint64()}
 }
 
 // atLeast tells whether num * nanos >= den * tokens, in 128 bits. nanos must not be negative; no tokens are always there.
