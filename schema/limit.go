@@ -1,6 +1,10 @@
 package schema
 
-import "time"
+import (
+	"time"
+
+	"github.com/tapyr/tapyr/window"
+)
 
 // The kinds of a limit.
 const (
@@ -131,6 +135,24 @@ type Window struct {
 	Anchor string `json:"anchor,omitempty" jsonschema:"enum=epoch,enum=firstRequest,default=epoch"`
 	// Rolling counts over the span of this length that ends now.
 	Rolling *Duration `json:"rolling,omitempty" jsonschema:"example=24h"`
+}
+
+// Spec is the window as package window computes with it.
+func (w *Window) Spec() window.Spec {
+	spec := window.Spec{
+		Period: window.Period(w.Period), ResetAt: w.ResetAt, Timezone: w.Timezone, WeekStart: w.WeekStart,
+		Every: w.Every.Or(0), Phase: w.Phase.Or(0), Rolling: w.Rolling.Or(0), Anchor: w.Anchor,
+	}
+	if w.Anchor == "epoch" {
+		spec.Anchor = ""
+	}
+	if w.Count != nil {
+		spec.Count = *w.Count
+	}
+	if w.MonthDay != nil {
+		spec.MonthDay = *w.MonthDay
+	}
+	return spec
 }
 
 // Sync names the response headers in which a vendor tells the state of a quota. Names match in any case.

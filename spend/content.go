@@ -113,7 +113,7 @@ func restore(v *book.Version) (*Policy, error) {
 	setAmounts(spec, amounts)
 	var schedule *window.Schedule
 	if w := spec.Account.Window; w != nil {
-		if schedule, err = window.Compile(windowSpec(w)); err != nil {
+		if schedule, err = window.Compile(w.Spec()); err != nil {
 			return fail(fmt.Errorf("account.window: %w", err))
 		}
 	}
@@ -135,22 +135,4 @@ func setAmounts(spec *schema.SpendPolicySpec, amounts map[string]schema.Amount) 
 		}
 		spec.Capabilities[name] = c
 	}
-}
-
-// windowSpec writes a document's window as package window takes it.
-func windowSpec(w *schema.Window) window.Spec {
-	spec := window.Spec{
-		Period: window.Period(w.Period), ResetAt: w.ResetAt, Timezone: w.Timezone, WeekStart: w.WeekStart,
-		Every: w.Every.Or(0), Phase: w.Phase.Or(0), Rolling: w.Rolling.Or(0), Anchor: w.Anchor,
-	}
-	if w.Anchor == "epoch" {
-		spec.Anchor = ""
-	}
-	if w.Count != nil {
-		spec.Count = *w.Count
-	}
-	if w.MonthDay != nil {
-		spec.MonthDay = *w.MonthDay
-	}
-	return spec
 }

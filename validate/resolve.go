@@ -63,7 +63,7 @@ func resolveProvider(doc *schema.Document, spec *schema.ProviderSpec) *Provider 
 		limit := &spec.Limits[i]
 		l := &Limit{Limit: match.Compile(limit, i), Provider: p}
 		if limit.Kind == schema.KindQuota && limit.Window != nil {
-			l.Window, _ = window.Compile(windowSpec(limit.Window)) // the rule "window" reports the error
+			l.Window, _ = window.Compile(limit.Window.Spec()) // the rule "window" reports the error
 		}
 		if limit.Kind == schema.KindRate && limit.Rate != nil {
 			l.DefaultBurst = limit.Burst == nil
@@ -80,27 +80,9 @@ func resolveProvider(doc *schema.Document, spec *schema.ProviderSpec) *Provider 
 func resolvePolicy(doc *schema.Document, spec *schema.SpendPolicySpec) *Policy {
 	p := &Policy{Name: doc.Name, Doc: doc, Spec: spec}
 	if spec.Account.Window != nil {
-		p.Window, _ = window.Compile(windowSpec(spec.Account.Window)) // the rule "window" reports the error
+		p.Window, _ = window.Compile(spec.Account.Window.Spec()) // the rule "window" reports the error
 	}
 	return p
-}
-
-// windowSpec writes a document's window as package window takes it.
-func windowSpec(w *schema.Window) window.Spec {
-	spec := window.Spec{
-		Period: window.Period(w.Period), ResetAt: w.ResetAt, Timezone: w.Timezone, WeekStart: w.WeekStart,
-		Every: w.Every.Or(0), Phase: w.Phase.Or(0), Rolling: w.Rolling.Or(0), Anchor: w.Anchor,
-	}
-	if w.Anchor == "epoch" {
-		spec.Anchor = ""
-	}
-	if w.Count != nil {
-		spec.Count = *w.Count
-	}
-	if w.MonthDay != nil {
-		spec.MonthDay = *w.MonthDay
-	}
-	return spec
 }
 
 func (c *Config) linkAccounts() {

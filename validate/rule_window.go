@@ -38,7 +38,7 @@ func (f *finder) window(doc *schema.Document, path string, w *schema.Window) {
 		f.at(doc, path, "a window of length 0 holds nothing; write a length above 0")
 		return
 	}
-	for _, problem := range windowSpec(w).Check() {
+	for _, problem := range w.Spec().Check() {
 		at := path
 		if problem.Field != "window" && problem.Field != "" {
 			at += "." + problem.Field
