@@ -11,12 +11,7 @@ import (
 // Enforcer is the other side: it lets through what a server with the same limits would. Buckets have their full burst, quotas
 // their whole maximum, nobody waits, and every unit counts at its arrival. Maxima that vendors name in headers are the initial
 // ones. It is not safe for use by several goroutines at once.
-type Enforcer struct {
-	engine *Engine
-	// room for the request that Tally looks at
-	asked   Request
-	tallied Prepared
-}
+type Enforcer struct{ engine *Engine }
 
 // NewEnforcer is a server's limits, untouched.
 func NewEnforcer(config *validate.Config) *Enforcer {
@@ -42,6 +37,28 @@ func (f *Enforcer) Allow(now int64, r *match.Request) (t Ticket, retryAfterSecon
 		retryAfterSeconds = wholeSeconds(refused, e.now)
 	}
 	return t, retryAfterSeconds, err
+}
+
+// Prepare resolves a request, as Engine.Prepare does.
+func (f *Enforcer) Prepare(now int64, r *match.Request) (*Prepared, error) {
+	q := Request{Request: *r}
+	q.Target, q.Credential = r.Account, r.Account
+	return f.engine.Prepare(now, &q)
+}
+
+// AllowPrepared is Allow for a prepared request.
+func (f *Enforcer) AllowPrepared(now int64, p *Prepared) (t Ticket, retryAfterSeconds int64, refused *RefusedError) {
+	e := f.engine
+	t, granted, refused := e.Reserve(now, p, false, now)
+	if refused == nil && !granted {
+		refused = e.tooLate(e.now, e.find(t))
+		e.Cancel(t)
+		t = 0
+	}
+	if refused != nil {
+		retryAfterSeconds = wholeSeconds(refused, e.now)
+	}
+	return t, retryAfterSeconds, refused
 }
 
 // wholeSeconds is the time until a retry, as a Retry-After header says it.
@@ -94,20 +111,14 @@ type Tally struct {
 }
 
 // Tally calls each with every limit that a request meets, in declared order, as it stands at now: what a server tells in the
-// headers of its answer. It changes nothing, except that a window that begins with a request begins. The error is that of
-// Engine.Prepare.
-func (f *Enforcer) Tally(now int64, r *match.Request, each func(*Tally)) error {
+// headers of its answer. It changes nothing, except that a window that begins with a request begins.
+func (f *Enforcer) Tally(now int64, p *Prepared, each func(*Tally)) {
 	e := f.engine
 	now = e.tick(now)
-	f.asked = Request{Request: *r}
-	f.asked.Target, f.asked.Credential = r.Account, r.Account
-	if err := e.resolve(now, &f.asked, &f.tallied); err != nil {
-		return err
-	}
-	e.freshen(now, &f.tallied)
+	e.freshen(now, p)
 	var t Tally
-	for i := range f.tallied.entries {
-		en := &f.tallied.entries[i]
+	for i := range p.entries {
+		en := &p.entries[i]
 		s, l := en.scope, en.limit
 		t = Tally{Limit: l.source, CostUnits: en.cost, MaxUnits: en.cold.maximum(now, en.variant), UsedUnits: s.used, ResetNanos: now}
 		switch l.kind {
@@ -128,7 +139,6 @@ func (f *Enforcer) Tally(now int64, r *match.Request, each func(*Tally)) error {
 		}
 		each(&t)
 	}
-	return nil
 }
 
 // SetMax replaces the maximum of a quota, or of requests in flight, from now on, as a vendor does. It is false where the provider

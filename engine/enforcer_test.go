@@ -26,9 +26,11 @@ func tallies(t *testing.T, f *engine.Enforcer, now int64) map[string]engine.Tall
 	t.Helper()
 	out := make(map[string]engine.Tally)
 	r := match.Request{Provider: "vendor", Account: "key", Method: "GET", Endpoint: "/things"}
-	if err := f.Tally(now, &r, func(x *engine.Tally) { out[x.Limit.Spec.Name] = *x }); err != nil {
+	p, err := f.Prepare(now, &r)
+	if err != nil {
 		t.Fatal(err)
 	}
+	f.Tally(now, p, func(x *engine.Tally) { out[x.Limit.Spec.Name] = *x })
 	return out
 }
 
@@ -79,8 +81,15 @@ func TestTally(t *testing.T) {
 	if err == nil || wait != 3540 {
 		t.Errorf("after the maximum was lowered: %v, retry after %d s; want a refusal for 3540 s", err, wait)
 	}
-	if _, _, err := f.Allow(start+3600*second, &r); err != nil {
-		t.Errorf("in the next hour: %v", err)
+	p, err := f.Prepare(start, &r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 3 { // prepared requests are counted as others are
+		_, wait, refused := f.AllowPrepared(start+3600*second, p)
+		if (refused != nil) != (n == 2) || refused != nil && (refused.Limit != "hourly" || wait != 3600) {
+			t.Errorf("request %d of the next hour: %v, retry after %d s", n+1, refused, wait)
+		}
 	}
 }
 
