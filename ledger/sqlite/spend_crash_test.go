@@ -21,9 +21,7 @@ import (
 	"github.com/tapyr/tapyr/spend/spendtest"
 )
 
-// crashPolicy is too small for what the workers ask for, so that every limit is met.
-func crashPolicy(admissions int) string {
-	return fmt.Sprintf(`
+const crashDocument = `
 apiVersion: tapyr/v1alpha1
 kind: SpendPolicy
 metadata: { name: crash }
@@ -38,7 +36,16 @@ spec:
     tracking: { limit: "%d", protected: "%d", routes: [standard, economy], fallback: minimal }
     summary: { limit: "%d", routes: [economy], fallback: defer, deadline: 1h }
     proof: { limit: "%d", routes: [standard], fallback: reject }
-`, admissions/2, admissions/3, admissions/10, admissions, admissions/5)
+`
+
+// accountCrash is too small for what the workers ask for: the account's limit is met, and that of every capability.
+func accountCrash(n int) string {
+	return fmt.Sprintf(crashDocument, n/2, n/3, n/10, n, n/5)
+}
+
+// capabilityCrash leaves the account headroom for everything; only tracking comes to its limit.
+func capabilityCrash(n int) string {
+	return fmt.Sprintf(crashDocument, 10*n, n/10, n/100, 10*n, 10*n)
 }
 
 const (
@@ -51,21 +58,53 @@ const (
 )
 
 // Eight processes with eight threads each admit into one store, a third of it again, and are killed at random and started
-// again. Afterwards a program that shares no code with this one looks at the export. TAPYR_SOAK=1 makes 200,000 admissions.
+// again. Afterwards a program that shares no code with this one looks at the export. TAPYR_SOAK=1 makes 204,800 admissions a run.
+//
+// In one run a capability comes to its limit while the account has headroom: it follows its fallback, the others go on as
+// before. In the other the account does, and its limit holds across all of them. Every outcome names the one version.
 func TestSpendSurvivesKills(t *testing.T) {
-	total, kills := 3200, 6
+	total, kills := 1536, 4 // a multiple of processes, threads and capabilities
 	switch {
 	case os.Getenv(soakEnv) != "":
-		total, kills = 200_000, 60
+		total, kills = 204_800, 60
 	case testing.Short():
 		t.Skip("short: eight processes on one store")
 	}
+	t.Run("account", func(t *testing.T) {
+		used, mix := crashRun(t, accountCrash(total), total, kills)
+		limit := spendtest.Units(t, fmt.Sprintf("%d.50", total/2))
+		if used.Cmp(limit) > 0 || limit.Sub(used).Cmp(spendtest.Units(t, fmt.Sprint(total/10))) > 0 {
+			t.Errorf("the account has used %s of %s, want it near its limit and not over", used, limit)
+		}
+		for _, want := range []string{"tracking minimal", "summary defer", "proof reject", "tracking dispatch"} {
+			if mix[want] == 0 {
+				t.Errorf("no event was decided as %s: %v", want, mix)
+			}
+		}
+	})
+	t.Run("capability", func(t *testing.T) {
+		_, mix := crashRun(t, capabilityCrash(total), total, kills)
+		want := map[string]int64{"summary dispatch": int64(total / 4), "proof dispatch": int64(total / 4)}
+		for key, n := range mix {
+			if !strings.HasPrefix(key, "tracking ") && n != want[key] {
+				t.Errorf("%d events were decided as %s, want %d: all others route as before", n, key, want[key])
+			}
+		}
+		if mix["tracking minimal"] == 0 || mix["tracking dispatch"] == 0 || mix["tracking minimal"]+mix["tracking dispatch"] != int64(total/2) {
+			t.Errorf("the exhausted capability was decided as %v, want its fallback from its limit on", mix)
+		}
+	})
+}
+
+// crashRun runs the workers on a new store, checks it, and returns what the account has used and how many events of each
+// capability were decided how.
+func crashRun(t *testing.T, document string, total, kills int) (used book.Units, mix map[string]int64) {
 	path := filepath.Join(t.TempDir(), "state.db")
 	store, err := OpenSpend(context.Background(), path, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	spendtest.Publish(t, store, time.Now(), spendtest.Policy(t, crashPolicy(total)))
+	spendtest.Publish(t, store, time.Now(), spendtest.Policy(t, document))
 	if err := store.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -82,6 +121,24 @@ func TestSpendSurvivesKills(t *testing.T) {
 	}
 	defer store.Close()
 	spendtest.CheckBook(t, store, "crash")
+	used = spendtest.Units(t, spendtest.Used(t, store, "crash", "", time.Time{}))
+	mix = make(map[string]int64)
+	err = store.View(context.Background(), func(tx book.Tx) error {
+		for e, err := range tx.Events(book.Query{Policy: "crash"}) {
+			if err != nil {
+				return err
+			}
+			mix[e.Capability+" "+string(e.Disposition)]++
+			if e.Version != "v1" {
+				t.Errorf("event %s names version %q", e.ID, e.Version)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return used, mix
 }
 
 // crash runs the workers.

@@ -111,7 +111,12 @@ func (u Units) Sign() int { return u.d.Sign() }
 func (u Units) Decimal() *apd.Decimal { return new(apd.Decimal).Set(&u.d) }
 
 // String writes the amount as Python's decimal module does: 3.50, 0.0000001 as 1E-7, and 1E+1 where it was written so.
-func (u Units) String() string { return u.d.Text('G') }
+func (u Units) String() string {
+	if e := u.d.Exponent; u.d.IsZero() && (e < -6 || e > 0) {
+		return fmt.Sprintf("0E%+d", e) // apd writes such a zero with all its decimals
+	}
+	return u.d.Text('G')
+}
 
 // MarshalText is String.
 func (u Units) MarshalText() ([]byte, error) { return []byte(u.String()), nil }

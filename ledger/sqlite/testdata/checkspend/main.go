@@ -84,7 +84,7 @@ func rat(text string) *big.Rat {
 }
 
 func main() {
-	c := &checker{previous: "GENESIS", events: make(map[string]*event), used: make(map[[2]string]*big.Rat)}
+	c := &checker{previous: "GENESIS", policy: new(policy), events: make(map[string]*event), used: make(map[[2]string]*big.Rat)}
 	lines(os.Args[1], c.check)
 	acknowledged := 0
 	for _, file := range os.Args[2:] {
