@@ -23,6 +23,7 @@ import (
 // the list, and a package imports only packages above it. A folder below one of
 // them, as ledger/sqlite, counts as the same package.
 var layout = []string{
+	"golden",    // the data that tests of several packages share
 	"window",    // when a quota window starts and ends
 	"schema",    // the documents as people write them
 	"expr",      // the expressions in documents
@@ -30,6 +31,7 @@ var layout = []string{
 	"validate",  // documents to a resolved Config
 	"engine",    // which request may go
 	"plan",      // who gets how much of a budget
+	"schedule",  // which run starts when, and what it sends next
 	"smartflow", // the Meraki limiter
 	"spend",     // admission of paid calls
 	"ledger",    // what was used

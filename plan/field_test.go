@@ -1,47 +1,15 @@
 package plan_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
-	"os"
 	"sort"
 	"testing"
 	"time"
 
+	"github.com/tapyr/tapyr/golden"
 	"github.com/tapyr/tapyr/plan"
 )
-
-// fieldCase reads one case of testdata/cases/field.json.
-func fieldCase(t *testing.T, id string, input, expected any) {
-	t.Helper()
-	data, err := os.ReadFile("../testdata/cases/field.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var file struct {
-		Cases []struct {
-			ID              string
-			Input, Expected json.RawMessage
-		}
-	}
-	if err := json.Unmarshal(data, &file); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range file.Cases {
-		if c.ID != id {
-			continue
-		}
-		if err := json.Unmarshal(c.Input, input); err != nil {
-			t.Fatal(err)
-		}
-		if err := json.Unmarshal(c.Expected, expected); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	t.Fatalf("there is no case %s", id)
-}
 
 const head = "apiVersion: tapyr/v1alpha1\n"
 
@@ -82,7 +50,7 @@ func TestFieldPL01(t *testing.T) {
 		Jobs  struct{ Count int }
 	}
 	var want struct{ WholeSeconds map[string]float64 }
-	fieldCase(t, "PL-01", &in, &want)
+	golden.Case(t, "PL-01", &in, &want)
 	months := map[string]string{"28d": "2027-02-01T00:00:00Z", "30d": "2027-04-01T00:00:00Z", "31d": "2027-05-01T00:00:00Z"}
 	for month, at := range months {
 		documents := []string{quotaDocuments(in.Quota, "month", "1")}
@@ -112,7 +80,7 @@ func TestFieldPL03(t *testing.T) {
 		Feasible        []bool
 		MinWholeSeconds float64
 	}
-	fieldCase(t, "PL-03", &in, &want)
+	golden.Case(t, "PL-03", &in, &want)
 	fixed := jobDocument("fixed", fmt.Sprintf("interval: 1d, priority: critical, estimate: { pagesPerRun: %d }", in.FixedCalls))
 	for i, interval := range in.Intervals {
 		// Both critical: nothing is stretched, and the plan tells what whole runs add up to.
@@ -140,7 +108,7 @@ func TestFieldPL05(t *testing.T) {
 	var want struct {
 		A, B struct{ IntervalSeconds float64 }
 	}
-	fieldCase(t, "PL-05", &in, &want)
+	golden.Case(t, "PL-05", &in, &want)
 	job := jobDocument("poll", "interval: 1s")
 	p := plan.Make(plan.Input{Config: config(t, quotaDocuments(in.A.Quota, "day", "0.8"), job), At: instant(t, "2026-11-30T00:00:00Z")})
 	if got := p.Jobs[0].EffectiveSeconds; got != want.A.IntervalSeconds {
@@ -165,7 +133,7 @@ func TestFieldPL06(t *testing.T) {
 		Feasible          []bool
 		SevenNeedsSeconds float64
 	}
-	fieldCase(t, "PL-06", &in, &want)
+	golden.Case(t, "PL-06", &in, &want)
 	lister := jobDocument("devices", "interval: 52w, estimate: { pagesPerRun: 0 }, inventory: { items: response, vars: { serial: item.serial } }")
 	poll := func(priority string) string {
 		return head + "kind: Job\nmetadata: { name: poll }\nspec: { account: acme, interval: 60s, priority: " + priority + ", forEach: devices, request: { endpoint: '/devices/{serial}' } }\n"
@@ -186,7 +154,7 @@ func TestFieldPL06(t *testing.T) {
 func TestFieldPL09(t *testing.T) {
 	var in struct{ Job struct{ Every string } }
 	var want struct{ RunsPerDayMax, RunsPerDayMin float64 }
-	fieldCase(t, "PL-09", &in, &want)
+	golden.Case(t, "PL-09", &in, &want)
 	p := plan.Make(plan.Input{Config: config(t, quotaDocuments(1000, "day", "1"), jobDocument("poll", "interval: "+in.Job.Every)), At: instant(t, "2026-03-02T00:00:00Z")})
 	if got := p.Scopes[0].Peak; got != want.RunsPerDayMax {
 		t.Errorf("a day is planned for %v runs, want %v", got, want.RunsPerDayMax)
@@ -215,7 +183,7 @@ func TestFieldPL10(t *testing.T) {
 		MaxStartsInAnySecond int
 		MeanSpacingSeconds   float64
 	}
-	fieldCase(t, "PL-10", &in, &want)
+	golden.Case(t, "PL-10", &in, &want)
 	every, err := time.ParseDuration(in.Every)
 	if err != nil {
 		t.Fatal(err)
@@ -265,7 +233,7 @@ func TestFieldPL13(t *testing.T) {
 			Total, Over float64
 		}
 	}
-	fieldCase(t, "PL-13", &in, &want)
+	golden.Case(t, "PL-13", &in, &want)
 	at := instant(t, "2026-11-30T00:00:00Z")
 	two := quotaDocuments(in.A.QuotaPerKey, "day", "1") + "---\n" + head + "kind: Account\nmetadata: { name: globex }\nspec: { provider: vendor }\n"
 	calls := fmt.Sprintf("interval: 1d, priority: critical, estimate: { pagesPerRun: %d }", in.A.CallsPerDayPerKey)

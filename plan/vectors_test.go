@@ -4,12 +4,12 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"math"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/tapyr/tapyr/golden"
 	"github.com/tapyr/tapyr/plan"
 	"github.com/tapyr/tapyr/schema"
 	"github.com/tapyr/tapyr/validate"
@@ -32,24 +32,10 @@ type vectorFile struct {
 	}
 }
 
-func readVectors(t *testing.T) vectorFile {
-	t.Helper()
-	data, err := os.ReadFile("../testdata/vectors/plan.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var f vectorFile
-	if err := json.Unmarshal(data, &f); err != nil {
-		t.Fatal(err)
-	}
-	if len(f.Cases) < 150 {
-		t.Fatalf("%d cases, want 150 at least", len(f.Cases))
-	}
-	return f
-}
-
 func TestVectors(t *testing.T) {
-	for _, c := range readVectors(t).Cases {
+	var file vectorFile
+	golden.Vectors(t, "plan", 150, &file)
+	for _, c := range file.Cases {
 		t.Run(c.Name, func(t *testing.T) {
 			in := plan.Input{Config: config(t, c.Documents...), At: c.At, Fanout: c.Fanout, NoReclaim: true}
 			if c.Counters != nil {

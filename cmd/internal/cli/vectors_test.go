@@ -9,20 +9,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/tapyr/tapyr/golden"
 )
 
 // The golden files through the command line, as other programs call it.
-
-func readJSONFile(t *testing.T, path string, into any) {
-	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(data, into); err != nil {
-		t.Fatal(err)
-	}
-}
 
 // runJSON runs a command and decodes its result.
 func runJSON(t *testing.T, into any, words ...string) (status int) {
@@ -61,10 +52,7 @@ func TestWindowVectors(t *testing.T) {
 			At, Start, End string
 		}
 	}
-	readJSONFile(t, "../../../testdata/vectors/windows.json", &file)
-	if len(file.Cases) < 500 {
-		t.Fatalf("%d cases, want 500 at least", len(file.Cases))
-	}
+	golden.Vectors(t, "windows", 500, &file)
 	for i, c := range file.Cases {
 		if testing.Short() && i%25 > 0 {
 			continue
@@ -96,10 +84,7 @@ func TestPlanVectors(t *testing.T) {
 			}
 		}
 	}
-	readJSONFile(t, "../../../testdata/vectors/plan.json", &file)
-	if len(file.Cases) < 150 {
-		t.Fatalf("%d cases, want 150 at least", len(file.Cases))
-	}
+	golden.Vectors(t, "plan", 150, &file)
 	for _, c := range file.Cases {
 		words := []string{"plan", "--format", "json", "--at", c.At, writeDocuments(t, c.Documents)}
 		for name, n := range c.Fanout {
