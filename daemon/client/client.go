@@ -1,0 +1,275 @@
+// Package client sends one request to a provider, and reads its answer: with the account's credentials where they may go, without
+// them elsewhere, and with bounds on what comes back. It never repeats a request, and follows neither redirects nor pages by
+// itself: each of those is a request of its own, which the caller must have admitted.
+package client
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/tapyr/tapyr/schema"
+	"github.com/tapyr/tapyr/validate"
+)
+
+// Bounds on what comes in, where Options do not say otherwise.
+const (
+	// DefaultMaxBodyBytes is the size of the largest body, after decompression.
+	DefaultMaxBodyBytes = 32 << 20
+	// DefaultTimeout is how long a request may take, its body included.
+	DefaultTimeout = 30 * time.Second
+	// maxHeaderBytes bounds the header of an answer.
+	maxHeaderBytes = 1 << 20
+)
+
+// Options of New.
+type Options struct {
+	// Account is whose requests these are; Target one of its hosts, nil for an account without targets.
+	Account *validate.Account
+	Target  *schema.Target
+	// Secrets are the account's credentials by name.
+	Secrets map[string]string
+	// Redactor learns the secrets, tokens included.
+	Redactor *Redactor
+	// Admit asks for a token or login request. It blocks until the request may go.
+	Admit Admit
+	// MaxBodyBytes and Timeout bound an answer; 0 is the default.
+	MaxBodyBytes int64
+	Timeout      time.Duration
+	// UserAgent names the program.
+	UserAgent string
+	// Now is the clock, for the lives of tokens.
+	Now func() time.Time
+}
+
+// Client sends the requests of an account, or of one target of it. Any number of goroutines may use it.
+type Client struct {
+	options   Options
+	rules     *rules
+	transport *http.Transport
+	redactor  *Redactor
+	auth      authenticator
+}
+
+// Request is one HTTP request, without credentials.
+type Request struct {
+	Method string
+	URL    *url.URL
+	// Header holds what the documents declare.
+	Header map[string]string
+	// Body is sent as it is; nil for none.
+	Body []byte
+
+	hops int // redirects that led here
+}
+
+// Answer is what came back.
+type Answer struct {
+	// Status is the HTTP status.
+	Status int
+	// Header is the answer's, and Body its text, both without secrets.
+	Header http.Header
+	Body   []byte
+	// URL is where it came from.
+	URL *url.URL
+}
+
+// New makes a client. Nothing is sent yet. The error is about the account's certificates or URLs.
+func New(o Options) (*Client, error) {
+	if o.MaxBodyBytes == 0 {
+		o.MaxBodyBytes = DefaultMaxBodyBytes
+	}
+	if o.Timeout == 0 {
+		o.Timeout = DefaultTimeout
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Redactor == nil {
+		o.Redactor = NewRedactor()
+	}
+	base, err := BaseURL(o.Account, o.Target)
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{options: o, redactor: o.Redactor, rules: newRules(base, o.Account.Provider.Spec.AllowedHosts)}
+	if c.transport, err = newTransport(o.Account.Spec.TLS); err != nil {
+		return nil, fmt.Errorf("account %q: %w", o.Account.Name, err)
+	}
+	for _, secret := range o.Secrets {
+		o.Redactor.Add(secret)
+	}
+	c.auth, err = newAuthenticator(c)
+	return c, err
+}
+
+// BaseURL is where the requests of an account go: its target's, its own, or its provider's.
+func BaseURL(a *validate.Account, target *schema.Target) (*url.URL, error) {
+	text := a.Provider.Spec.BaseURL
+	if a.Spec.BaseURL != "" {
+		text = a.Spec.BaseURL
+	}
+	if target != nil && target.BaseURL != "" {
+		text = target.BaseURL
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" {
+		return nil, fmt.Errorf("account %q has no base URL: %q", a.Name, text)
+	}
+	return u, nil
+}
+
+func newTransport(spec *schema.TLS) (*http.Transport, error) {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.MaxResponseHeaderBytes = maxHeaderBytes
+	t.MaxIdleConnsPerHost = 64 // a fan-out is many requests to one host
+	t.MaxIdleConns = 0
+	if spec == nil {
+		return t, nil
+	}
+	t.TLSClientConfig = &tls.Config{InsecureSkipVerify: spec.InsecureSkipVerify, ServerName: spec.ServerName}
+	if spec.CAFile != "" {
+		pem, err := os.ReadFile(spec.CAFile)
+		if err != nil {
+			return nil, err
+		}
+		t.TLSClientConfig.RootCAs = x509.NewCertPool()
+		if !t.TLSClientConfig.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("%s holds no certificate in PEM", spec.CAFile)
+		}
+	}
+	return t, nil
+}
+
+// URL is the base URL with an endpoint's path, already expanded and encoded, and a query.
+func (c *Client) URL(path string, query map[string]string) (*url.URL, error) {
+	base := *c.rules.base
+	base.RawQuery, base.Fragment = "", ""
+	u, err := url.Parse(strings.TrimRight(base.String(), "/") + path)
+	if err != nil {
+		return nil, fmt.Errorf("endpoint %q makes no URL", path)
+	}
+	values := u.Query()
+	for name, value := range query {
+		values.Set(name, value)
+	}
+	u.RawQuery = values.Encode()
+	return u, nil
+}
+
+// Send sends a request and reads its answer. The credential goes along only where it may. An error means that there is no
+// (whole) answer: a *BodyError, the context's, or one of the network's; an answer that comes beside an error has a status and a
+// header, and no body.
+func (c *Client) Send(ctx context.Context, r *Request, credential *Credential) (*Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
+	defer cancel()
+	ctx, done := onlyOnce(ctx)
+	defer done(nil)
+	request, err := http.NewRequestWithContext(ctx, r.Method, r.URL.String(), bytes.NewReader(r.Body))
+	if err != nil {
+		return nil, c.clean(err)
+	}
+	if len(r.Body) > 0 {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	request.Header.Set("Accept", "application/json")
+	if c.options.UserAgent != "" {
+		request.Header.Set("User-Agent", c.options.UserAgent)
+	}
+	for name, value := range r.Header {
+		request.Header.Set(name, value)
+	}
+	if credential != nil && c.rules.trusts(r.URL) {
+		credential.apply(request)
+	}
+	return c.exchange(request)
+}
+
+// errResent stops the transport from sending a request a second time by itself.
+var errResent = errors.New("the connection broke after the request was sent")
+
+// onlyOnce makes a context in which the transport sends a request once. By itself it repeats a GET whose connection breaks before an
+// answer comes; the provider may have counted the first, so the second must be admitted like any other. A connection that was
+// dead before the request had been written is still replaced.
+func onlyOnce(ctx context.Context) (context.Context, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	var written atomic.Bool
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		WroteRequest: func(info httptrace.WroteRequestInfo) {
+			if info.Err == nil {
+				written.Store(true)
+			}
+		},
+		GotConn: func(httptrace.GotConnInfo) {
+			if written.Load() {
+				cancel(errResent)
+			}
+		},
+	}), cancel
+}
+
+// exchange is one round trip, with everything that comes back freed of secrets.
+func (c *Client) exchange(request *http.Request) (*Answer, error) {
+	response, err := c.transport.RoundTrip(request)
+	if err != nil {
+		if cause := context.Cause(request.Context()); cause == errResent {
+			err = cause
+		}
+		return nil, c.clean(err)
+	}
+	defer response.Body.Close()
+	answer := &Answer{Status: response.StatusCode, Header: response.Header, URL: request.URL}
+	for name, values := range answer.Header {
+		for i, value := range values {
+			if clean := c.redactor.Text(value); clean != value {
+				answer.Header[name][i] = clean
+			}
+		}
+	}
+	body, err := readBody(response, c.options.MaxBodyBytes)
+	if err != nil {
+		return answer, c.clean(err)
+	}
+	answer.Body = c.redactor.Bytes(body)
+	return answer, nil
+}
+
+// clean keeps an error's kind and takes secrets out of its text.
+func (c *Client) clean(err error) error {
+	if err == nil || c.redactor.Text(err.Error()) == err.Error() {
+		return err
+	}
+	return &cleanError{c.redactor.Text(err.Error()), err}
+}
+
+// cleanError is an error whose text would have held a secret.
+type cleanError struct {
+	text string
+	err  error
+}
+
+func (e *cleanError) Error() string { return e.text }
+func (e *cleanError) Unwrap() error { return e.err }
+
+// Close lets idle connections go.
+func (c *Client) Close() { c.transport.CloseIdleConnections() }
+
+// Excerpt is the beginning of a body for an error message, on one line.
+func (c *Client) Excerpt(body []byte) string {
+	const most = 200
+	text := strings.Join(strings.Fields(strings.ToValidUTF8(string(body[:min(len(body), 4*most)]), "")), " ")
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return c.redactor.Text(text)
+}
