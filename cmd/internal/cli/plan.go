@@ -9,6 +9,7 @@ import (
 
 	"github.com/tapyr/tapyr/cmd/internal/chart"
 	"github.com/tapyr/tapyr/plan"
+	"github.com/tapyr/tapyr/plan/planjson"
 	"github.com/tapyr/tapyr/schema"
 	"github.com/tapyr/tapyr/validate"
 )
@@ -213,7 +214,7 @@ func (c *Call) plot(figure func() *chart.Figure) error {
 func writePlan(call *Call, p *plan.Plan, remedies []plan.Remedy) error {
 	switch call.Format() {
 	case "json":
-		return call.Out.JSON(planJSONOf(p, remedies))
+		return call.Out.JSON(planjson.Of(p, remedies))
 	case "csv":
 		return planCSV(p).writeCSV(call.Out)
 	case "markdown":

@@ -1,4 +1,6 @@
-package cli
+// Package planjson is the JSON form of a plan, the same on the command line and in the daemon's API. Its keys are a contract: other
+// programs read them.
+package planjson
 
 import (
 	"math"
@@ -8,45 +10,44 @@ import (
 	"github.com/tapyr/tapyr/plan"
 )
 
-// The JSON form of a plan. Its keys are a contract: other programs read them.
-
-type planJSON struct {
-	At         time.Time           `json:"at"`
-	Feasible   bool                `json:"feasible"`
-	Jobs       []planJobJSON       `json:"jobs"`
-	Scopes     []planScopeJSON     `json:"scopes"`
-	Assertions []planAssertionJSON `json:"assertions"`
-	Remedies   []planRemedyJSON    `json:"remedies"`
-	Warnings   []planWarningJSON   `json:"warnings"`
+// Plan is a plan as JSON. Lists stand in document order; durations are seconds, instants UTC.
+type Plan struct {
+	At         time.Time   `json:"at"`
+	Feasible   bool        `json:"feasible"`
+	Jobs       []job       `json:"jobs"`
+	Scopes     []scope     `json:"scopes"`
+	Assertions []assertion `json:"assertions"`
+	Remedies   []remedy    `json:"remedies"`
+	Warnings   []warning   `json:"warnings"`
 }
 
-type planJobJSON struct {
-	Job              string             `json:"job"`
-	Account          string             `json:"account"`
-	Provider         string             `json:"provider"`
-	Priority         string             `json:"priority"`
-	DesiredSeconds   float64            `json:"desiredSeconds"`
-	EffectiveSeconds float64            `json:"effectiveSeconds"`
-	Stretch          float64            `json:"stretch"`
-	Instances        int64              `json:"instances"`
-	CallsPerRun      float64            `json:"callsPerRun"`
-	LimitedBy        *planLimitedJSON   `json:"limitedBy"`
-	Scopes           []planJobScopeJSON `json:"scopes"`
+type job struct {
+	Job              string     `json:"job"`
+	Account          string     `json:"account"`
+	Provider         string     `json:"provider"`
+	Priority         string     `json:"priority"`
+	DesiredSeconds   float64    `json:"desiredSeconds"`
+	EffectiveSeconds float64    `json:"effectiveSeconds"`
+	Stretch          float64    `json:"stretch"`
+	Instances        int64      `json:"instances"`
+	CallsPerRun      float64    `json:"callsPerRun"`
+	LimitedBy        *limitedBy `json:"limitedBy"`
+	Scopes           []jobScope `json:"scopes"`
 }
 
-type planLimitedJSON struct {
+type limitedBy struct {
 	Limit  string `json:"limit"`
 	Key    string `json:"key"`
 	Reason string `json:"reason"`
 }
 
-type planJobScopeJSON struct {
+type jobScope struct {
 	Limit          string  `json:"limit"`
 	Key            string  `json:"key"`
 	CallsPerWindow float64 `json:"callsPerWindow"`
 }
 
-type planScopeJSON struct {
+type scope struct {
 	Provider          string             `json:"provider"`
 	Limit             string             `json:"limit"`
 	Kind              string             `json:"kind"`
@@ -74,7 +75,7 @@ type planScopeJSON struct {
 	Assumed           bool               `json:"assumed"`
 }
 
-type planAssertionJSON struct {
+type assertion struct {
 	Kind     string  `json:"kind"`
 	Job      string  `json:"job,omitempty"`
 	Provider string  `json:"provider,omitempty"`
@@ -85,7 +86,7 @@ type planAssertionJSON struct {
 	OK       bool    `json:"ok"`
 }
 
-type planRemedyJSON struct {
+type remedy struct {
 	Kind     string `json:"kind"`
 	Provider string `json:"provider"`
 	Limit    string `json:"limit"`
@@ -95,7 +96,7 @@ type planRemedyJSON struct {
 	Feasible bool   `json:"feasible"`
 }
 
-type planWarningJSON struct {
+type warning struct {
 	Code    string `json:"code"`
 	Job     string `json:"job,omitempty"`
 	Limit   string `json:"limit,omitempty"`
@@ -103,61 +104,62 @@ type planWarningJSON struct {
 	Message string `json:"message"`
 }
 
-func planJSONOf(p *plan.Plan, remedies []plan.Remedy) planJSON {
-	out := planJSON{At: p.At.UTC(), Feasible: p.Feasible}
+// Of is the JSON form of a plan, with the remedies that were found for it; nil for none.
+func Of(p *plan.Plan, remedies []plan.Remedy) Plan {
+	out := Plan{At: p.At.UTC(), Feasible: p.Feasible}
 	for i := range p.Jobs {
-		out.Jobs = append(out.Jobs, planJobJSONOf(&p.Jobs[i]))
+		out.Jobs = append(out.Jobs, jobOf(&p.Jobs[i]))
 	}
 	for i := range p.Scopes {
-		out.Scopes = append(out.Scopes, planScopeJSONOf(&p.Scopes[i]))
+		out.Scopes = append(out.Scopes, scopeOf(&p.Scopes[i]))
 	}
 	for _, a := range p.Assertions {
-		out.Assertions = append(out.Assertions, planAssertionJSON(a))
+		out.Assertions = append(out.Assertions, assertion(a))
 	}
 	for _, r := range remedies {
-		out.Remedies = append(out.Remedies, planRemedyJSON(r))
+		out.Remedies = append(out.Remedies, remedy(r))
 	}
 	for _, w := range p.Warnings {
-		out.Warnings = append(out.Warnings, planWarningJSON(w))
+		out.Warnings = append(out.Warnings, warning(w))
 	}
 	return out
 }
 
-func planJobJSONOf(j *plan.Job) planJobJSON {
-	out := planJobJSON{
+func jobOf(j *plan.Job) job {
+	out := job{
 		Job: j.Job, Account: j.Account, Provider: j.Provider, Priority: j.Priority, DesiredSeconds: j.DesiredSeconds,
-		EffectiveSeconds: j.EffectiveSeconds, Stretch: rounded(j.Stretch), Instances: j.Instances, CallsPerRun: rounded(j.CallsPerRun),
+		EffectiveSeconds: j.EffectiveSeconds, Stretch: Rounded(j.Stretch), Instances: j.Instances, CallsPerRun: Rounded(j.CallsPerRun),
 	}
 	if j.LimitedBy != nil {
-		out.LimitedBy = (*planLimitedJSON)(j.LimitedBy)
+		out.LimitedBy = (*limitedBy)(j.LimitedBy)
 	}
 	for _, s := range j.Scopes {
-		out.Scopes = append(out.Scopes, planJobScopeJSON{s.Limit, s.Key, rounded(s.CallsPerWindow)})
+		out.Scopes = append(out.Scopes, jobScope{s.Limit, s.Key, Rounded(s.CallsPerWindow)})
 	}
 	return out
 }
 
-func planScopeJSONOf(s *plan.Scope) planScopeJSON {
-	out := planScopeJSON{
+func scopeOf(s *plan.Scope) scope {
+	out := scope{
 		Provider: s.Provider, Limit: s.Limit, Kind: s.Kind, Key: s.Key, Keys: s.Keys,
-		WindowStart: instantOrNil(s.WindowStart), WindowEnd: instantOrNil(s.WindowEnd), HorizonSeconds: s.HorizonSeconds,
-		Budget: rounded(s.Budget), Demand: rounded(s.Demand), Projected: rounded(s.Projected), ExhaustsAt: instantOrNil(s.ExhaustsAt),
-		Feasible: s.Feasible, Headroom: rounded(s.Headroom()), Faster: map[string]float64{}, Assumed: s.Assumed,
+		WindowStart: Instant(s.WindowStart), WindowEnd: Instant(s.WindowEnd), HorizonSeconds: s.HorizonSeconds,
+		Budget: Rounded(s.Budget), Demand: Rounded(s.Demand), Projected: Rounded(s.Projected), ExhaustsAt: Instant(s.ExhaustsAt),
+		Feasible: s.Feasible, Headroom: Rounded(s.Headroom()), Faster: map[string]float64{}, Assumed: s.Assumed,
 	}
 	for priority, times := range s.Unused.Faster {
-		out.Faster[priority] = rounded(times)
+		out.Faster[priority] = Rounded(times)
 	}
 	if q := s.Quota; q != nil {
 		out.Max, out.Share, out.Usable, out.Reserve = &q.Max, &q.Share, &q.Usable, &q.Reserve
 		out.Used, out.Remaining, out.External = &q.Used, &q.Remaining, &q.External
-		peak := rounded(s.Peak)
+		peak := Rounded(s.Peak)
 		out.Peak, out.QuotaForNoStretch = &peak, &s.Unused.QuotaForNoStretch
 	}
 	return out
 }
 
-// instantOrNil is the instant in UTC to the millisecond, or nil for the zero time.
-func instantOrNil(t time.Time) *time.Time {
+// Instant is an instant in UTC to the millisecond, or nil for the zero time.
+func Instant(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
 	}
@@ -165,8 +167,8 @@ func instantOrNil(t time.Time) *time.Time {
 	return &utc
 }
 
-// rounded keeps 13 significant digits: more than any figure means, and none of the noise of binary sums.
-func rounded(f float64) float64 {
+// Rounded keeps 13 significant digits: more than any figure means, and none of the noise of binary sums.
+func Rounded(f float64) float64 {
 	if f == math.Trunc(f) || math.IsNaN(f) || math.IsInf(f, 0) {
 		return f
 	}
