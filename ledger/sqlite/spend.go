@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"sync"
 	"time"
 
@@ -116,51 +117,58 @@ func (s *Spend) run() {
 	for {
 		select {
 		case job := <-s.queue:
-			group = append(group[:0], job)
+			group = s.commit(append(group[:0], job), true)
 		case <-s.closing:
 			return
 		}
-	more:
-		for len(group) < spendGroupMax {
-			select {
-			case job := <-s.queue:
-				group = append(group, job)
-			default:
-				break more
-			}
-		}
-		s.commit(group)
 		for _, job := range group {
 			close(job.done)
 		}
 	}
 }
 
-// commit runs the transactions of a group and makes them durable together. Where one of them fails after its writes have
-// reached the database, which no group can take back for it alone, each runs in a transaction of its own.
-func (s *Spend) commit(group []*spendJob) {
-	err := s.try(group)
+// gather adds those that wait to a group. Callers that were just answered are let run first: they are likely to ask again, and
+// what they ask then costs no commit of its own.
+func (s *Spend) gather(group []*spendJob) []*spendJob {
+	runtime.Gosched()
+	for len(group) < spendGroupMax {
+		select {
+		case job := <-s.queue:
+			group = append(group, job)
+		default:
+			return group
+		}
+	}
+	return group
+}
+
+// commit runs the transactions of a group, which others may join meanwhile, and makes them durable together. Where one of them
+// fails after its writes have reached the database, which no group can take back for it alone, each runs in a transaction of its
+// own. It returns the group with those that have joined.
+func (s *Spend) commit(group []*spendJob, join bool) []*spendJob {
+	group, err := s.try(group, join)
 	if errors.Is(err, errSpendAlone) && len(group) > 1 {
 		for i := range group {
-			s.commit(group[i : i+1])
+			s.commit(group[i:i+1:i+1], false)
 		}
-		return
+		return group
 	}
 	if err != nil && !errors.Is(err, errSpendAlone) {
 		for _, job := range group { // what a job said rested on what was not kept
 			job.err = err
 		}
 	}
+	return group
 }
 
 // errSpendAlone tells that a transaction failed whose writes cannot be told from the group's.
 var errSpendAlone = errors.New("a transaction of the group must be undone alone")
 
 // try runs a group in one database transaction. On an error nothing of it is kept.
-func (s *Spend) try(group []*spendJob) (err error) {
+func (s *Spend) try(group []*spendJob, join bool) (_ []*spendJob, err error) {
 	tx := s.writer
 	if err := tx.begin(group[0].ctx); err != nil {
-		return spendError("begin", err)
+		return group, spendError("begin", err)
 	}
 	kept := false
 	defer func() {
@@ -168,30 +176,41 @@ func (s *Spend) try(group []*spendJob) (err error) {
 			tx.rollback()
 		}
 	}()
-	for _, job := range group {
-		if job.err = job.ctx.Err(); job.err != nil {
-			continue
+	for i := 0; i < len(group); i++ {
+		if err := tx.run(group[i]); err != nil {
+			return group, err
 		}
-		tx.mark()
-		if job.err = job.fn(tx); job.err == nil {
-			continue
-		}
-		var storage *book.StorageError
-		if errors.As(job.err, &storage) {
-			return job.err
-		}
-		if !tx.undo() {
-			return errSpendAlone
+		if join && i == len(group)-1 {
+			group = s.gather(group)
 		}
 	}
 	if err := tx.flush(); err != nil {
-		return spendError("write", err)
+		return group, spendError("write", err)
 	}
 	if err := spendExec(tx.conn, "COMMIT"); err != nil {
-		return spendError("commit", err)
+		return group, spendError("commit", err)
 	}
 	kept = true
 	tx.settle()
+	return group, nil
+}
+
+// run runs one transaction of a group. The error is about the whole group.
+func (tx *spendTx) run(job *spendJob) error {
+	if job.err = job.ctx.Err(); job.err != nil {
+		return nil
+	}
+	tx.mark()
+	if job.err = job.fn(tx); job.err == nil {
+		return nil
+	}
+	var storage *book.StorageError
+	if errors.As(job.err, &storage) {
+		return job.err
+	}
+	if !tx.undo() {
+		return errSpendAlone
+	}
 	return nil
 }
 
