@@ -28,7 +28,6 @@ type Engine struct {
 	keepKeys bool
 	hand     uint32 // the place that sweep looked at last
 	owed     int    // looks of sweep that are due
-	calls    uint32 // counted to call sweep now and then
 
 	records     []*record
 	freeRecords []uint32
@@ -133,6 +132,7 @@ func (e *Engine) tick(now int64) int64 {
 		e.now = now
 		if now-e.minute >= minuteNanos {
 			e.fold(now)
+			e.sweepMinute(now)
 		}
 		e.forget(now)
 	}

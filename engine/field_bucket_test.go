@@ -256,7 +256,7 @@ func TestFieldNoDeadlock(t *testing.T) { // TB-16
 	}
 	var want struct{ BothDoneBySeconds float64 }
 	fieldCase(t, "TB-16", &in, &want)
-	first := "kind: concurrency, max: 1 }\n    - { name: b, kind: concurrency, max: 1, scope: { by: [provider] }"
+	first := "scope: { by: [account] }, kind: concurrency, max: 1 }\n    - { name: b, kind: concurrency, max: 1, scope: { by: [provider] }"
 	run, _ := time.ParseDuration(in.Jobs[0].Run)
 	synctest.Test(t, func(t *testing.T) {
 		g := New(configOf(t, oneLimit(first, "")), Options{}).Gate()

@@ -45,6 +45,9 @@ func fieldCase(t *testing.T, id string, input, expected any) {
 
 // oneLimit is a provider with one limit of an account, and further lines of its spec.
 func oneLimit(limit, more string) string {
+	if !strings.Contains(limit, "scope:") {
+		limit = "scope: { by: [account] }, " + limit
+	}
 	return fmt.Sprintf(`
 apiVersion: tapyr/v1alpha1
 kind: Provider
@@ -52,7 +55,7 @@ metadata: { name: vendor }
 spec:
   baseURL: https://api.example.com
   limits:
-    - { name: l, scope: { by: [account] }, %s }
+    - { name: l, %s }
 %s
 ---
 apiVersion: tapyr/v1alpha1

@@ -148,13 +148,17 @@ const (
 	keepMemory = 7 * 24 * 60 * 60 * 1e9
 )
 
-// tidy looks for idle keys: at two places for each key that was opened, and now and then at one more, so that memory follows
-// what is live. It is called where no keys are being resolved, which could lose them.
+// tidy looks for idle keys, at two places for each key that was opened, so that the slab does not grow while there are some. It is
+// called where no keys are being resolved, which could lose them.
 func (e *Engine) tidy(now int64) {
-	if e.calls++; e.calls%64 == 0 {
+	for ; e.owed > 0; e.owed-- {
 		e.sweep(now)
 	}
-	for ; e.owed > 0; e.owed-- {
+}
+
+// sweepMinute looks for idle keys at a sixteenth of all places, so that memory follows what is live within some minutes.
+func (e *Engine) sweepMinute(now int64) {
+	for range e.slab.next/16 + 1 {
 		e.sweep(now)
 	}
 }

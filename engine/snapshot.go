@@ -267,8 +267,10 @@ func (l *limit) cutsAs(from *ScopeState) bool {
 	if l.rolling || from.EndNanos == 0 {
 		return true
 	}
+	// A window that begins with a reset is half as long as a computed one, or up to half as long again.
 	span := l.schedule.AtNanos(from.EndNanos - 1)
-	return from.PeriodNanos != 0 || span.EndNanos == from.EndNanos
+	longest := (span.EndNanos - span.StartNanos) / 2 * 3
+	return from.PeriodNanos != 0 || span.EndNanos == from.EndNanos && from.EndNanos-from.StartNanos <= longest
 }
 
 func (e *Engine) restoreQuota(s *scope, c *coldScope, from *ScopeState) {
