@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tapyr/tapyr/golden"
 	"github.com/tapyr/tapyr/ledger/journal"
 	"github.com/tapyr/tapyr/schema"
 	"github.com/tapyr/tapyr/validate"
@@ -76,19 +77,10 @@ type goldenWindow struct {
 	ExhaustsAtEpoch                                 *float64
 }
 
-func goldenCases(t testing.TB, name string) []goldenCase {
+func goldenCases(t testing.TB, name string, atLeast int) []goldenCase {
 	t.Helper()
 	var file struct{ Cases []goldenCase }
-	text, err := os.ReadFile("../testdata/vectors/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(text, &file); err != nil {
-		t.Fatal(err)
-	}
-	if len(file.Cases) == 0 {
-		t.Fatalf("%s has no cases", name)
-	}
+	golden.Vectors(t, name, atLeast, &file)
 	return file.Cases
 }
 
@@ -182,7 +174,7 @@ func (want *goldenWindow) difference(got *Window) string {
 
 // The golden reports: every figure of every window, and the same with curves and forecasts taken along.
 func TestReplayVectors(t *testing.T) {
-	for _, c := range goldenCases(t, "replay.json") {
+	for _, c := range goldenCases(t, "replay", 20) {
 		t.Run(c.Name, func(t *testing.T) {
 			config, name := c.config(t), journalFile(t, c.Journal...)
 			reports := replayFile(t, name, journal.Options{}, Options{Config: config},
@@ -231,9 +223,9 @@ func (want *goldenDecision) difference(got *Decision, partial bool) string {
 
 // The golden streams: every decision, one a row, in the order of the file.
 func TestDecisionVectors(t *testing.T) {
-	for _, file := range []string{"engine.json", "enforce.json"} {
-		partial := file == "enforce.json"
-		for _, c := range goldenCases(t, file) {
+	for _, file := range []string{"engine", "enforce"} {
+		partial := file == "enforce"
+		for _, c := range goldenCases(t, file, 30) {
 			t.Run(c.Name, func(t *testing.T) {
 				var got []Decision
 				replayFile(t, journalFile(t, c.Journal...), journal.Options{}, Options{

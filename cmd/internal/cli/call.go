@@ -97,6 +97,11 @@ func (c *Call) ConfigPaths() ([]string, error) {
 	if c.Args().Present() {
 		return c.Args().Slice(), nil
 	}
+	return c.configuredPaths()
+}
+
+// configuredPaths is ConfigPaths for commands whose arguments are something else.
+func (c *Call) configuredPaths() ([]string, error) {
 	if paths := c.StringSlice(configFlagName); len(paths) > 0 {
 		return paths, nil
 	}

@@ -60,6 +60,8 @@ var topCommands = []func() *Command{
 	newValidateCommand,
 	newPlanCommand,
 	newInspectCommand,
+	newReplayCommand,
+	newLedgerCommand,
 	newCompletionCommand,
 	newManCommand,
 	newVersionCommand,

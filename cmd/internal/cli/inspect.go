@@ -20,12 +20,12 @@ import (
 func newInspectCommand() *Command {
 	return &Command{
 		Name:  "inspect",
-		Usage: "ask how documents are understood: windows, matching limits",
+		Usage: "ask how documents are understood: windows, matching limits, responses",
 		Examples: []Example{
 			{Comment: "the next resets of a quota", Line: "tapyr inspect windows examples/meraki --provider meraki --limit daily"},
 			{Comment: "the limits of one request", Line: "tapyr inspect match examples/meraki --provider meraki --method GET --path /organizations/1/networks"},
 		},
-		Subcommands: []*Command{newInspectWindowsCommand(), newInspectMatchCommand()},
+		Subcommands: []*Command{newInspectWindowsCommand(), newInspectMatchCommand(), newInspectResponseCommand()},
 	}
 }
 

@@ -21,6 +21,8 @@ const (
 // atomic addition, so that loops over millions of rows can afford it.
 type progress struct {
 	done atomic.Int64
+	// count, where it is set, tells how much is done in place of Add.
+	count func() int64
 	// stop asks the goroutine that owns the bar to end, stopped says that it
 	// has. Both are nil where there is no bar.
 	stop, stopped chan struct{}
@@ -29,7 +31,12 @@ type progress struct {
 // startProgress begins to count total units of work named label, as "rows". A
 // total of 0 means that it is not known. The caller must call finish.
 func (c *Call) startProgress(label string, total int64) *progress {
-	p := &progress{}
+	return c.followProgress(label, total, nil)
+}
+
+// followProgress is startProgress for work that counts itself. count is called from another goroutine.
+func (c *Call) followProgress(label string, total int64, count func() int64) *progress {
+	p := &progress{count: count}
 	if c.Env.StderrColumns == 0 || c.Quiet() {
 		return p
 	}
@@ -73,6 +80,9 @@ func (p *progress) show(env *Env, label string, total int64, start time.Time) {
 	tick := time.NewTicker(progressEvery)
 	defer tick.Stop()
 	for {
+		if p.count != nil {
+			p.done.Store(p.count())
+		}
 		bar.SetCurrent(p.done.Load())
 		select {
 		case <-p.stop:
