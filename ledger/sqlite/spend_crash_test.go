@@ -362,15 +362,21 @@ func checkExport(t *testing.T, path string, logs []string) {
 	t.Helper()
 	export := filepath.Join(t.TempDir(), "chain.jsonl")
 	writeExport(t, path, export)
-	checker := filepath.Join(t.TempDir(), "checkspend")
-	if out, err := exec.Command("go", "build", "-o", checker, "./testdata/checkspend").CombinedOutput(); err != nil {
-		t.Fatalf("build the checker: %v\n%s", err, out)
-	}
-	out, err := exec.Command(checker, append([]string{export}, logs...)...).CombinedOutput()
+	out, err := exec.Command(buildChecker(t), append([]string{export}, logs...)...).CombinedOutput()
 	t.Logf("%s", out)
 	if err != nil {
 		t.Errorf("the checker found problems: %v", err)
 	}
+}
+
+// buildChecker builds the independent program.
+func buildChecker(t *testing.T) string {
+	t.Helper()
+	checker := filepath.Join(t.TempDir(), "checkspend")
+	if out, err := exec.Command("go", "build", "-o", checker, "./testdata/checkspend").CombinedOutput(); err != nil {
+		t.Fatalf("build the checker: %v\n%s", err, out)
+	}
+	return checker
 }
 
 func writeExport(t *testing.T, path, export string) {

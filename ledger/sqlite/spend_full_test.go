@@ -21,8 +21,24 @@ import (
 	"github.com/tapyr/tapyr/spend/spendtest"
 )
 
-// LG-17: a reservation that is not durable is not granted, and nothing is left of it when space returns.
-func TestSpendDiskFull(t *testing.T) {
+// diskFull is the case LG-17.
+type diskFull struct {
+	Input struct {
+		Budget, Spent json.Number
+		Reserve       []json.Number `json:"reserve_each"`
+	}
+	Expected struct {
+		Granted     int
+		Error       string
+		AfterReturn struct {
+			Spent       json.Number
+			NextReserve string
+		} `json:"afterSpaceReturns"`
+	}
+}
+
+func readDiskFull(t *testing.T) (found diskFull) {
+	t.Helper()
 	data, err := os.ReadFile("../../testdata/cases/field.json")
 	if err != nil {
 		t.Fatal(err)
@@ -30,20 +46,6 @@ func TestSpendDiskFull(t *testing.T) {
 	var raw struct{ Cases []json.RawMessage } // other cases have other forms
 	if err := json.Unmarshal(data, &raw); err != nil {
 		t.Fatal(err)
-	}
-	var found struct {
-		Input struct {
-			Budget, Spent json.Number
-			Reserve       []json.Number `json:"reserve_each"`
-		}
-		Expected struct {
-			Granted     int
-			Error       string
-			AfterReturn struct {
-				Spent       json.Number
-				NextReserve string
-			} `json:"afterSpaceReturns"`
-		}
 	}
 	for _, c := range raw.Cases {
 		if bytes.Contains(c, []byte(`"LG-17"`)) {
@@ -55,8 +57,13 @@ func TestSpendDiskFull(t *testing.T) {
 	if len(found.Input.Reserve) == 0 {
 		t.Fatal("the case is not in the file")
 	}
-	in, want := found.Input, found.Expected
+	return found
+}
 
+// LG-17: a reservation that is not durable is not granted, and nothing is left of it when space returns.
+func TestSpendDiskFull(t *testing.T) {
+	found := readDiskFull(t)
+	in, want := found.Input, found.Expected
 	ctx, now := context.Background(), time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	path := filepath.Join(t.TempDir(), "state.db")
 	store, err := OpenSpend(ctx, path, Options{})
@@ -215,10 +222,7 @@ func TestSpendVerifySeesTheDatabase(t *testing.T) {
 // The independent checker sees what it is there to see: without that, its silence would prove nothing.
 func TestSpendCheckerSees(t *testing.T) {
 	folder := t.TempDir()
-	checker := filepath.Join(folder, "checkspend")
-	if out, err := exec.Command("go", "build", "-o", checker, "./testdata/checkspend").CombinedOutput(); err != nil {
-		t.Fatalf("build the checker: %v\n%s", err, out)
-	}
+	checker := buildChecker(t)
 	path := filepath.Join(folder, "state.db")
 	store, err := OpenSpend(context.Background(), path, Options{})
 	if err != nil {
@@ -238,34 +242,7 @@ func TestSpendCheckerSees(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var last chain.Entry
-	for e, err := range chain.Read(bytes.NewReader(whole)) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		last = e
-	}
-	// forged adds an entry with a hash that fits.
-	forged := func(changes ...chain.Field) string {
-		fields := map[string]chain.Field{
-			"kind": {Text: "admission"}, "event_id": {Text: "e2"}, "capability": {Text: "tracking"}, "disposition": {Text: "dispatch"},
-			"route": {Text: "economy"}, "reserved_units": {Text: "0.75"}, "policy_version": {Text: "v1"},
-			"account_units": {Text: "2.00"}, "capability_units": {Text: "2.00"},
-		}
-		for _, c := range changes {
-			fields[c.Name] = c
-		}
-		var list []chain.Field
-		for name, f := range fields {
-			f.Name = name
-			list = append(list, f)
-		}
-		e, err := chain.Seal(last.Head(), false, list...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(whole) + string(e.AppendJSON(nil)) + "\n"
-	}
+	forged := func(changes ...chain.Field) string { return forge(t, whole, changes) }
 	for name, c := range map[string]struct{ text, acknowledged, want string }{
 		"nothing":          {string(whole), "", "0 problems"},
 		"a good entry":     {forged(), "", "0 problems"},
@@ -293,4 +270,34 @@ func TestSpendCheckerSees(t *testing.T) {
 			t.Errorf("%s: %v\n%s, want %q", name, err, out, c.want)
 		}
 	}
+}
+
+// forge adds an admission, with some of its fields changed and a hash that fits, to an export.
+func forge(t *testing.T, whole []byte, changes []chain.Field) string {
+	t.Helper()
+	var last chain.Entry
+	for e, err := range chain.Read(bytes.NewReader(whole)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = e
+	}
+	fields := map[string]chain.Field{
+		"kind": {Text: "admission"}, "event_id": {Text: "e2"}, "capability": {Text: "tracking"}, "disposition": {Text: "dispatch"},
+		"route": {Text: "economy"}, "reserved_units": {Text: "0.75"}, "policy_version": {Text: "v1"},
+		"account_units": {Text: "2.00"}, "capability_units": {Text: "2.00"},
+	}
+	for _, c := range changes {
+		fields[c.Name] = c
+	}
+	var list []chain.Field
+	for name, f := range fields {
+		f.Name = name
+		list = append(list, f)
+	}
+	e, err := chain.Seal(last.Head(), false, list...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(whole) + string(e.AppendJSON(nil)) + "\n"
 }
