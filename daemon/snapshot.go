@@ -103,7 +103,8 @@ type Health string
 const (
 	// HealthOK: its last requests succeeded, and nothing stands against the next.
 	HealthOK Health = "ok"
-	// HealthDegraded: it works, with less than was asked for: stretched, penalized, out of a quota, or some runs fail.
+	// HealthDegraded: it works, with less than was promised: penalized, out of a quota, over its plan, or some jobs fail or are
+	// stale. A job that the plan has stretched within its promises is no reason.
 	HealthDegraded Health = "degraded"
 	// HealthFailing: no request gets through: refused credentials, an open circuit breaker, or every last run failed.
 	HealthFailing Health = "failing"

@@ -67,6 +67,28 @@ func (c *Client) Renew(ctx context.Context, refused *Credential) (next *Credenti
 	return c.auth.renew(ctx, refused)
 }
 
+// Describe says which credential goes along, for people: the header with its value, or how it is come by. It is for clients whose
+// secrets are placeholders.
+func (c *Client) Describe() string {
+	spec := c.options.Account.Provider.Spec.Auth
+	switch {
+	case spec == nil || spec.Type == "none":
+		return ""
+	case spec.Type == "basic":
+		return "Authorization: Basic " + c.options.Secrets[spec.Username] + ":" + c.options.Secrets[spec.Password]
+	case spec.Type == "oauth2_client_credentials":
+		return "Authorization: [token of " + spec.TokenURL + "]"
+	case spec.Type == "session_login" && spec.Cookie != "":
+		return "Cookie: " + spec.Cookie + "=[session]"
+	case spec.Type == "session_login":
+		return or(spec.Header, "Authorization") + ": " + spec.Prefix + "[session]"
+	}
+	for name, values := range c.auth.latest(nil).header {
+		return name + ": " + strings.Join(values, ", ")
+	}
+	return ""
+}
+
 // newAuthenticator is that of the provider's auth type.
 func newAuthenticator(c *Client) (authenticator, error) {
 	spec := c.options.Account.Provider.Spec.Auth

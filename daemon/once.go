@@ -1,0 +1,222 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/tapyr/tapyr/daemon/client"
+	"github.com/tapyr/tapyr/ledger/sqlite"
+	"github.com/tapyr/tapyr/schedule"
+	"github.com/tapyr/tapyr/validate"
+)
+
+// FailedRunsError says that runs of Once failed.
+type FailedRunsError struct {
+	// Failed and All count runs; First is the first failure, in the order in which they ended.
+	Failed, All int64
+	First       RunState
+}
+
+func (e *FailedRunsError) Error() string {
+	return fmt.Sprintf("%d of %d runs failed, the first of them %s: %s", e.Failed, e.All, e.First.Instance, e.First.Error)
+}
+
+// Once runs every job once and returns: those with an inventory before those that run over it, the others at the same time. The
+// error is a *FailedRunsError where runs failed or were partial; anything else means that it could not begin.
+func (d *Daemon) Once(ctx context.Context) error {
+	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	if err := d.open(ctx); err != nil {
+		d.closeStore()
+		return err
+	}
+	defer d.closeStore()
+	stopWriting := d.keepWriting(work)
+	d.replan()
+	interrupted := context.AfterFunc(ctx, func() {
+		d.stopOnce.Do(func() { close(d.stopping) })
+		d.door.shut(true)
+	})
+	for _, level := range levels(d.world.kept) {
+		d.level(work, level)
+	}
+	interrupted()
+	stopWriting()
+	d.end(cancel)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return d.verdict()
+}
+
+// levels are the jobs by the number of inventories above them.
+func levels(config *validate.Config) [][]*validate.Job {
+	var out [][]*validate.Job
+	for _, j := range config.Jobs {
+		depth := 0
+		for up := j.Parent; up != nil; up = up.Parent {
+			depth++
+		}
+		for len(out) <= depth {
+			out = append(out, nil)
+		}
+		out[depth] = append(out[depth], j)
+	}
+	return out
+}
+
+// level runs all instances of some jobs, and waits for them.
+func (d *Daemon) level(work context.Context, jobs []*validate.Job) {
+	d.mu.Lock()
+	now := d.world.gate.Now()
+	for _, j := range jobs {
+		for _, i := range slices.Clone(d.world.schedule.Instances(j.Name)) {
+			d.start(work, i, now)
+		}
+	}
+	d.mu.Unlock()
+	d.group.Wait()
+}
+
+// verdict is how the runs of Once went.
+func (d *Daemon) verdict() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	out := &FailedRunsError{}
+	for _, j := range d.world.kept.Jobs {
+		record := d.job(j.Name)
+		for status, n := range record.runs {
+			out.All += n
+			if status != statusOK {
+				out.Failed += n
+			}
+		}
+		if record.firstBad != nil && out.First.Instance == "" {
+			out.First = *record.firstBad
+		}
+	}
+	if out.Failed == 0 {
+		return nil
+	}
+	return out
+}
+
+// DryRun writes down the requests that one run of every job would begin with, one a line, and sends none. Secrets stand as the
+// place where they are found. Instances come of the inventories of earlier runs; where there are none, variables stand as {name}.
+func (d *Daemon) DryRun(ctx context.Context, out io.Writer) error {
+	config, err := d.options.Load(ctx)
+	if err != nil {
+		return err
+	}
+	w, err := d.newWorld(config, 1)
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.world = w
+	// A state is read where there is one; a dry run makes none.
+	if store, err := sqlite.Open(ctx, w.settings.statePath, sqlite.Options{Mode: sqlite.ReadOnly}); err == nil {
+		inventories, err := store.Inventories(ctx)
+		if err := closing(store, err); err != nil {
+			return err
+		}
+		for _, one := range inventories {
+			d.listed[one.Instance] = one
+		}
+		d.takeInventories(w)
+	}
+	for _, level := range levels(w.kept) {
+		for _, j := range level {
+			if err := d.dryJob(w, j, out); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func closing(store *sqlite.Store, err error) error {
+	if closeErr := store.Close(); err == nil {
+		err = closeErr
+	}
+	return err
+}
+
+// dryJob requires mu.
+func (d *Daemon) dryJob(w *world, j *validate.Job, out io.Writer) error {
+	instances := w.schedule.Instances(j.Name)
+	if len(instances) == 0 {
+		instances = []*schedule.Instance{{Name: j.Name, Job: j}}
+	}
+	for _, i := range instances {
+		line, err := dryLine(j, i)
+		if err != nil {
+			return fmt.Errorf("job %q: %w", j.Name, err)
+		}
+		if _, err := fmt.Fprintln(out, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func dryLine(j *validate.Job, i *schedule.Instance) (string, error) {
+	a := j.Account
+	bare := *a // without certificates: nothing is connected
+	spec := *a.Spec
+	spec.TLS = nil
+	bare.Spec = &spec
+	vars := make(map[string]string)
+	for name := range j.Vars() {
+		vars[name] = "{" + name + "}"
+	}
+	maps.Copy(vars, i.Vars)
+	options := client.Options{Account: &bare, Secrets: places(a)}
+	for k := range a.Spec.Targets {
+		if t := &a.Spec.Targets[k]; t.Name == i.Target {
+			options.Target = t
+			maps.Copy(vars, t.Vars)
+		}
+	}
+	maps.Copy(vars, a.Spec.Vars)
+	c, err := client.New(options)
+	if err != nil {
+		return "", err
+	}
+	pager, err := schedule.NewPager(j)
+	if err != nil {
+		return "", err
+	}
+	request, err := first(j, c, pager, vars)
+	if err != nil {
+		return "", err
+	}
+	line := []string{request.Method, strings.NewReplacer("%7B", "{", "%7D", "}").Replace(request.URL.String())}
+	if auth := c.Describe(); auth != "" {
+		line = append(line, auth)
+	}
+	for _, name := range slices.Sorted(maps.Keys(request.Header)) {
+		line = append(line, fmt.Sprintf("%s: %s", name, request.Header[name]))
+	}
+	if len(request.Body) > 0 {
+		line = append(line, string(request.Body))
+	}
+	return strings.Join(line, "  ") + "  # " + i.Name, nil
+}
+
+// places are an account's credentials with where they are found in place of what they are.
+func places(a *validate.Account) map[string]string {
+	out := make(map[string]string, len(a.Spec.Credentials))
+	for name, ref := range a.Spec.Credentials {
+		out[name] = "[env " + ref.Env + "]"
+		if ref.File != "" {
+			out[name] = "[file " + ref.File + "]"
+		}
+	}
+	return out
+}

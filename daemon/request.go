@@ -1,0 +1,207 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/tapyr/tapyr/daemon/client"
+	"github.com/tapyr/tapyr/engine"
+	"github.com/tapyr/tapyr/ledger"
+	"github.com/tapyr/tapyr/match"
+	"github.com/tapyr/tapyr/schedule"
+	"github.com/tapyr/tapyr/validate"
+)
+
+// sent is what came of one request.
+type sent struct {
+	answer  *client.Answer // nil where none came
+	err     error          // beside or instead of it
+	limited bool
+	latency time.Duration
+}
+
+// send sends a request that has a pass, tells the engine what came, and writes it down. It ends the pass.
+func (d *Daemon) send(ctx context.Context, p *pass, job string, h *host, r *client.Request, c *client.Credential) sent {
+	defer p.end()
+	began := time.Now()
+	out := sent{}
+	out.answer, out.err = h.client.Send(ctx, r, h.client.Latest(c))
+	out.latency = time.Since(began)
+	response := &engine.Response{}
+	if out.answer != nil {
+		response.Fields = fieldsOf(out.answer)
+		if out.err == nil || !truncated(out.err) {
+			response.Status = out.answer.Status
+		}
+		if recorded := p.world.headers[p.ask.request.Provider]; recorded != nil && recorded.body {
+			response.Body = string(out.answer.Body[:min(len(out.answer.Body), maxEngineBody)])
+		}
+	}
+	out.limited = p.settle(response)
+	d.record(p, job, response, "", out.latency)
+	return out
+}
+
+// maxEngineBody is how much of a body is looked at for what means "rate limited" and how long to wait.
+const maxEngineBody = 64 << 10
+
+func truncated(err error) bool {
+	var body *client.BodyError
+	return !errors.As(err, &body) || body.Why == client.BodyTruncated
+}
+
+func fieldsOf(a *client.Answer) []engine.Field {
+	fields := make([]engine.Field, 0, len(a.Header))
+	for name, values := range a.Header {
+		for _, value := range values {
+			fields = append(fields, engine.Field{Name: name, Value: value})
+		}
+	}
+	return fields
+}
+
+// record adds a row to the journal. refused is the reason of a request that was not sent.
+func (d *Daemon) record(p *pass, job string, response *engine.Response, refused string, latency time.Duration) {
+	row := d.row(p.ask, job, p.retry, p.granted)
+	row.Refused, row.Latency = refused, latency
+	if response != nil {
+		row.Status = response.Status
+		if recorded := p.world.headers[row.Provider]; recorded != nil {
+			for _, f := range response.Fields {
+				if !recorded.names[f.Name] {
+					continue
+				}
+				if row.Headers == nil {
+					row.Headers = make(map[string]string)
+				}
+				if before, ok := row.Headers[f.Name]; ok {
+					row.Headers[f.Name] = before + ", " + f.Value
+					continue
+				}
+				row.Headers[f.Name] = f.Value
+			}
+			if recorded.body {
+				row.Body = response.Body[:min(len(response.Body), maxRowBody)]
+			}
+		}
+	}
+	d.keeper.Row(row)
+}
+
+// maxRowBody is the most of a body that a journal keeps.
+const maxRowBody = 4 << 10
+
+func (d *Daemon) row(a *ask, job string, retry bool, atNanos int64) ledger.Row {
+	r := &a.request
+	row := ledger.Row{
+		At: time.Unix(0, atNanos).UTC(),
+		Request: ledger.RowRequest{
+			Provider: r.Provider, Account: r.Account, Target: r.Target, Job: job, Credential: r.Credential, Method: r.Method,
+			Endpoint: r.Endpoint, Vars: r.Vars, Priority: r.Priority, Retry: retry, Auth: r.Auth,
+		},
+	}
+	if id, err := uuid.NewV7(); err == nil {
+		row.ID = id.String()
+	}
+	return row
+}
+
+// admitAuth lets token and login requests of an account through the engine, like any other request.
+func (d *Daemon) admitAuth(a *validate.Account, name hostName, h *host, priority string) client.Admit {
+	return func(ctx context.Context, method, endpoint string) (client.Admission, error) {
+		one := &ask{request: engine.Request{
+			Request: match.Request{
+				Provider: a.Provider.Name, Account: a.Name, Target: name.target, Credential: h.credential,
+				Method: method, Endpoint: endpoint, Auth: true,
+			},
+			Priority: priority,
+		}}
+		deadline, ok := ctx.Deadline()
+		if !ok {
+			deadline = time.Now().Add(time.Minute)
+		}
+		p, err := d.admit(ctx, one, false, d.now()+int64(time.Until(deadline)), "")
+		if err != nil {
+			return nil, err
+		}
+		return &authPass{d, p, time.Now()}, nil
+	}
+}
+
+// authPass is a token request that may go.
+type authPass struct {
+	daemon *Daemon
+	pass   *pass
+	began  time.Time
+}
+
+// Done implements client.Admission.
+func (a *authPass) Done(answer *client.Answer) {
+	defer a.pass.end()
+	response := &engine.Response{}
+	if answer != nil {
+		response.Status, response.Fields = answer.Status, fieldsOf(answer)
+	}
+	a.pass.settle(response)
+	a.daemon.record(a.pass, "", response, "", time.Since(a.began))
+}
+
+// admit acquires, and queues a refused request again until the instant from which it makes sense, if that precedes its deadline: a
+// fan-out survives a minute's quota. What is refused for good is written down.
+func (d *Daemon) admit(ctx context.Context, a *ask, retry bool, deadlineNanos int64, job string) (*pass, error) {
+	for {
+		p, err := d.acquire(ctx, a, retry, deadlineNanos)
+		var refused *engine.RefusedError
+		if !errors.As(err, &refused) {
+			return p, err
+		}
+		now := d.now()
+		if refused.Reason == engine.DeadlineExceeded || !refused.RetryKnown || refused.RetryAtNanos > deadlineNanos || now >= deadlineNanos {
+			row := d.row(a, job, retry, now)
+			row.Refused = string(refused.Reason)
+			d.keeper.Row(row)
+			return nil, err
+		}
+		if err := d.sleep(ctx, max(now+1, refused.RetryAtNanos)); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// sleep waits until an instant of the gate's clock, or until the daemon stops.
+func (d *Daemon) sleep(ctx context.Context, untilNanos int64) error {
+	wait := time.Duration(untilNanos - d.now())
+	if wait <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-d.stopping:
+		return errStopping
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// draw is uniform in [0, 1), for the jitter of retries.
+func draw() float64 { return rand.Float64() }
+
+// outcomeOf an answer.
+func outcomeOf(p *validate.Provider, s *sent) schedule.Outcome {
+	switch {
+	case s.answer == nil:
+		return schedule.OutcomeOf(p, 0, false)
+	case s.err != nil && truncated(s.err):
+		return schedule.OutcomeOf(p, 0, s.limited)
+	case s.err != nil && !s.limited:
+		return schedule.Rejected
+	}
+	return schedule.OutcomeOf(p, s.answer.Status, s.limited)
+}
