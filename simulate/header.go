@@ -17,6 +17,8 @@ import (
 type headerWriter struct {
 	// syncs are the declared headers of each limit, nil for limits without.
 	syncs map[*validate.Limit]*schema.Sync
+	// costs is where the actual cost of a request stands, by limit.
+	costs map[*validate.Limit]*schema.Header
 	// patterns are texts that the declared patterns match, with the number's place in them.
 	patterns map[string]sample
 	fields   []engine.Field // of the answer at hand
@@ -30,8 +32,14 @@ type sample struct {
 }
 
 func newHeaderWriter(p *validate.Provider) *headerWriter {
-	w := &headerWriter{syncs: make(map[*validate.Limit]*schema.Sync), patterns: make(map[string]sample)}
+	w := &headerWriter{syncs: make(map[*validate.Limit]*schema.Sync), patterns: make(map[string]sample), costs: make(map[*validate.Limit]*schema.Header)}
 	for _, l := range p.Limits {
+		if c := l.Spec.CostFrom; c != nil {
+			w.costs[l] = &schema.Header{Name: c.Header, Index: c.Index, Pattern: c.Pattern}
+			if c.Pattern != "" {
+				w.patterns[c.Pattern] = sampleOf(c.Pattern)
+			}
+		}
 		s := l.Spec.Sync
 		if s == nil {
 			continue
@@ -53,7 +61,7 @@ func (v *vendor) headers(now int64, r *visitor, a *answer, room []engine.Field) 
 	if a.retryAfterSeconds > 0 {
 		w.fields = append(w.fields, engine.Field{Name: "Retry-After", Value: strconv.FormatInt(a.retryAfterSeconds, 10)})
 	}
-	if len(w.syncs) > 0 && !v.happens(v.faults.Missing) {
+	if len(w.syncs)+len(w.costs) > 0 && !v.happens(v.faults.Missing) {
 		lie := v.happens(v.faults.Lying)
 		clock := v.clock(now)
 		v.enforcer.Tally(clock, r.all, func(t *engine.Tally) {
@@ -64,6 +72,7 @@ func (v *vendor) headers(now int64, r *visitor, a *answer, room []engine.Field) 
 				}
 				w.write(s, clock, t, used)
 			}
+			w.put(w.costs[t.Limit], t.CostUnits)
 		})
 	}
 	return w.fields
