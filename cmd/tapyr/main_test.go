@@ -69,6 +69,11 @@ func TestHelpExamplesRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// The shared goldens are large and only read.
+	goldens, err := filepath.Abs("../../testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
 	ran := 0
 	for command, examples := range cli.Examples() {
 		for _, example := range examples {
@@ -81,6 +86,9 @@ func TestHelpExamplesRun(t *testing.T) {
 					if err := os.CopyFS(filepath.Join(dir, "examples"), os.DirFS(source)); err != nil {
 						t.Fatal(err)
 					}
+				}
+				if err := os.Symlink(goldens, filepath.Join(dir, "testdata")); err != nil {
+					t.Fatal(err)
 				}
 				shell := exec.Command("sh", "-c", example.Line)
 				shell.Dir = dir

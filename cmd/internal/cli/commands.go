@@ -62,6 +62,7 @@ var topCommands = []func() *Command{
 	newInspectCommand,
 	newReplayCommand,
 	newLedgerCommand,
+	newSmartflowCommand,
 	newCompletionCommand,
 	newManCommand,
 	newVersionCommand,
