@@ -131,7 +131,8 @@ func jobOf(j *plan.Job) job {
 		EffectiveSeconds: j.EffectiveSeconds, Stretch: Rounded(j.Stretch), Instances: j.Instances, CallsPerRun: Rounded(j.CallsPerRun),
 	}
 	if j.LimitedBy != nil {
-		out.LimitedBy = (*limitedBy)(j.LimitedBy)
+		limited := limitedBy(*j.LimitedBy) // a copy: the plan may be in others' hands
+		out.LimitedBy = &limited
 	}
 	for _, s := range j.Scopes {
 		out.Scopes = append(out.Scopes, jobScope{s.Limit, s.Key, Rounded(s.CallsPerWindow)})

@@ -1,0 +1,233 @@
+package web
+
+import (
+	"cmp"
+	"fmt"
+	"sort"
+	"time"
+
+	"github.com/tapyr/tapyr/daemon"
+	"github.com/tapyr/tapyr/plan/planjson"
+	"github.com/tapyr/tapyr/spend/report"
+)
+
+func secondsToDuration(seconds float64) time.Duration {
+	return time.Duration(seconds * float64(time.Second))
+}
+
+// addEvents lists what waits and what happened lately.
+func (v *pageView) addEvents(s *daemon.Snapshot) {
+	v.Waiting = table{
+		ID: "waiting-table", Caption: "Waiting requests, the most urgent and oldest first", Empty: "No request waits for a budget.",
+		Columns: columns("Job", "Priority", "Waits since", "Gives up", "Why"),
+	}
+	for _, w := range s.Waiting {
+		job := cell{Text: w.Job, Note: w.Account}
+		if w.Instance != "" && w.Instance != w.Job {
+			job.Note = w.Instance + ", " + w.Account
+		}
+		v.Waiting.Rows = append(v.Waiting.Rows, []cell{
+			job, text(w.Priority), instant(ago(&w.Since, s.At)), instant(in(&w.Deadline, s.At)), text(cmp.Or(words(w.Reason), "its turn comes")),
+		})
+	}
+	v.WaitingMore = max(0, s.WaitingTotal-len(s.Waiting))
+
+	v.Refusals = table{
+		ID: "refusals-table", Caption: "Requests that were held back, the newest first", Empty: "No request was held back lately.",
+		Columns: columns("When", "Request", "Why", "Again"),
+	}
+	for _, r := range s.Refusals {
+		v.Refusals.Rows = append(v.Refusals.Rows, []cell{
+			instant(at(r.At, s.At)), {Text: r.Method + " " + r.Endpoint, Note: r.Account}, {Text: words(r.Reason), Note: scopeName(r.Limit, r.Key)},
+			instant(in(r.RetryAt, s.At)),
+		})
+	}
+	v.RateLimited = table{
+		ID: "rate-limited-table", Caption: "Requests that a provider refused for a limit, the newest first", Empty: "No provider has refused a request for a limit lately.",
+		Columns: columns("When", "Request", "Limit", "Expected"),
+	}
+	for _, r := range s.RateLimited {
+		expected := cell{Text: "expected", Badge: none}
+		if r.Unexpected {
+			expected = cell{Text: "unexpected", Badge: warn, Note: "within all declared limits"}
+		}
+		if r.Parked != "" {
+			expected.Note = fmt.Sprintf("asked for a longer pause than maxPenalty: %q", r.Parked)
+		}
+		v.RateLimited.Rows = append(v.RateLimited.Rows, []cell{
+			instant(at(r.At, s.At)), {Text: r.Method + " " + r.Endpoint, Note: r.Account}, text(cmp.Or(scopeName(r.Limit, r.Key), "none covers it")), expected,
+		})
+	}
+	v.addInventories(s)
+	v.addChanges(s)
+}
+
+// words are the reasons of the engine, for people.
+func words(reason string) string {
+	switch reason {
+	case "quota_exhausted":
+		return "quota used up"
+	case "circuit_open":
+		return "circuit breaker open"
+	case "penalized":
+		return "the provider asked for a pause"
+	case "deadline":
+		return "would have waited beyond its deadline"
+	}
+	return reason
+}
+
+func scopeName(limit, key string) string {
+	if limit == "" {
+		return ""
+	}
+	return limit + ", " + key
+}
+
+func (v *pageView) addInventories(s *daemon.Snapshot) {
+	v.Inventories = table{ID: "inventories-table", Caption: "Inventories that other jobs run over", Columns: columns("Listed by", "Items#", "Instances", "Refreshed")}
+	for _, i := range s.Inventories {
+		v.Inventories.Rows = append(v.Inventories.Rows, []cell{
+			text(i.Job), text(units(int64(i.Items))), text(fmt.Sprintf("%d of %d listed", i.Listed, i.Instances)), instant(ago(i.RefreshedAt, s.At)),
+		})
+	}
+}
+
+// addChanges says which intervals the last plans have changed, and what runs the daemon.
+func (v *pageView) addChanges(s *daemon.Snapshot) {
+	v.Changes = table{
+		ID: "changes-table", Caption: "Intervals that plans have changed, the newest first", Empty: "No plan has changed an interval lately.",
+		Columns: columns("When", "Job", "From", "To", "Because of"),
+	}
+	for _, c := range s.Changes {
+		from := duration(c.FromSeconds)
+		if c.FromSeconds == 0 {
+			from = "–"
+		}
+		v.Changes.Rows = append(v.Changes.Rows, []cell{instant(at(c.At, s.At)), text(c.Job), text(from), text(duration(c.ToSeconds)), text(changeWords(c.Why))})
+	}
+}
+
+func changeWords(why string) string {
+	switch why {
+	case "start":
+		return "the start"
+	case "interval":
+		return "a new plan"
+	case "reload":
+		return "changed documents"
+	case "inventory":
+		return "a changed inventory"
+	case "learned-max":
+		return "a maximum that a response told"
+	}
+	return why
+}
+
+// planView is the plan in force.
+type planView struct {
+	Made     string
+	Level    level
+	Verdict  string
+	Scopes   table
+	Folded   table
+	Promises table
+	Warnings []string
+}
+
+// openScopes is how many scopes of the plan are open at once.
+const openScopes = 12
+
+// planViewOf makes the view; it sorts the scopes of p.
+func planViewOf(p *planjson.Plan, s *daemon.Snapshot) planView {
+	v := planView{Level: good, Verdict: "feasible", Made: ago(&p.At, s.At).Text}
+	switch {
+	case !p.Feasible:
+		v.Level, v.Verdict = bad, "infeasible"
+	case !s.PlanHolds:
+		v.Level, v.Verdict = bad, "breaks a promise"
+	}
+	titles := columns("Limit", "Budget#", "Wanted#", "Planned#", "Headroom#", "Fits")
+	v.Scopes = table{ID: "plan-table", Caption: "The plan by budget, the tightest first", Columns: titles, Empty: "The plan has no budgets: no job meets a limit."}
+	v.Folded = table{ID: "plan-more-table", Caption: "Budgets with more headroom", Columns: titles}
+	sort.SliceStable(p.Scopes, func(i, j int) bool { return p.Scopes[i].Headroom < p.Scopes[j].Headroom })
+	for i, scope := range p.Scopes {
+		state := cell{Text: "fits", Badge: good}
+		if !scope.Feasible {
+			state = cell{Text: "exceeded", Badge: bad}
+		}
+		key := scope.Key
+		if scope.Keys > 1 {
+			key += fmt.Sprintf(" (%s keys)", units(scope.Keys))
+		}
+		row := []cell{
+			{Text: scope.Provider + " · " + scope.Limit, Note: key}, {Text: figure(tenth(scope.Budget)), Note: "in " + duration(scope.HorizonSeconds)},
+			text(figure(tenth(scope.Demand))), text(figure(tenth(scope.Projected))), text(percent(scope.Headroom)), state,
+		}
+		if i < openScopes {
+			v.Scopes.Rows = append(v.Scopes.Rows, row)
+		} else {
+			v.Folded.Rows = append(v.Folded.Rows, row)
+		}
+	}
+	v.Promises = table{ID: "promises-table", Caption: "Promises of the documents", Columns: columns("Promise", "Wanted#", "Planned#", "Kept")}
+	for _, a := range p.Assertions {
+		kept, name, format := cell{Text: "kept", Badge: good}, a.Job+": maxInterval", duration
+		if a.Kind == "headroom" {
+			name, format = fmt.Sprintf("%s · %s, %s: headroom", a.Provider, a.Limit, a.Key), percent
+		}
+		if !a.OK {
+			kept = cell{Text: "broken", Badge: bad}
+		}
+		v.Promises.Rows = append(v.Promises.Rows, []cell{text(name), text(format(a.Want)), text(format(a.Got)), kept})
+	}
+	for _, w := range p.Warnings {
+		v.Warnings = append(v.Warnings, w.Message)
+	}
+	return v
+}
+
+// spendView is where a policy stands.
+type spendView struct {
+	Title, Window string
+	Lines         table
+	Oldest        string
+	Bands         []string
+}
+
+func spendViewOf(r *report.Report, now time.Time) spendView {
+	v := spendView{Title: fmt.Sprintf("%s, version %s", r.Policy, r.Version), Window: "limits hold for ever"}
+	if r.WindowStart != nil && r.WindowEnd != nil {
+		v.Window = fmt.Sprintf("window from %s to %s", clock(*r.WindowStart, now), clock(*r.WindowEnd, now))
+	}
+	v.Lines = table{
+		ID: "spend-" + r.Policy, Caption: "Paid calls of " + r.Policy + " in " + r.Unit,
+		Columns: columns("For", "Limit#", "Settled#", "Reserved#", "Left#", "Protected#", "Deferred#"),
+	}
+	lines := append([]report.Line{r.Account}, r.Capabilities...)
+	for i := range lines {
+		l := &lines[i]
+		name := cell{Text: cmp.Or(l.Capability, "the account")}
+		if l.Essential {
+			name.Note = "essential"
+		}
+		deferred := text(units(l.Deferred))
+		if l.Deferred > 0 {
+			deferred.Note = "oldest " + duration(l.OldestSeconds)
+		}
+		left := text(l.Headroom.String())
+		if l.Headroom.Sign() <= 0 {
+			left.Badge = bad
+		}
+		v.Lines.Rows = append(v.Lines.Rows, []cell{
+			name, text(l.Limit.String()), text(l.Settled.String()), text(l.Reserved.String()), left, text(l.Protected.String()), deferred,
+		})
+	}
+	for _, band := range r.Bands {
+		v.Bands = append(v.Bands, fmt.Sprintf("band %s reached %s", band.Band, clock(band.At, now)))
+	}
+	if r.OldestDeferred != nil {
+		v.Oldest = fmt.Sprintf("The oldest deferred event has waited for %s, for %s.", duration(r.OldestDeferred.AgeSeconds), r.OldestDeferred.Capability)
+	}
+	return v
+}

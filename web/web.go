@@ -1,0 +1,155 @@
+package web
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tapyr/tapyr/daemon"
+)
+
+// Daemon is what a daemon offers to be shown and steered. Its methods may be called by many goroutines at once.
+type Daemon interface {
+	// Snapshot is all there is to show, as of now. It belongs to the caller.
+	Snapshot() *daemon.Snapshot
+	// Healthy is nil while the daemon decides; an error says what does not work.
+	Healthy() error
+	// Ready is nil once documents, state and plan are there; an error says what is missing.
+	Ready() error
+	// Pause stops the starts of a job's runs, Resume lets them go on, Trigger starts one of every instance at once. The job is
+	// one of the snapshot's. An error says why it cannot be, to the operator who asked.
+	Pause(job string) error
+	Resume(job string) error
+	Trigger(job string) error
+}
+
+// Options of New.
+type Options struct {
+	// Daemon is required.
+	Daemon Daemon
+	// Series are the metrics that jobs make of answers; nil for none. Names that begin with tapyr_ are left out: they are taken.
+	Series prometheus.Collector
+	// Spend admits paid calls and reports on them; nil where no policy is declared.
+	Spend Spend
+	// Now is the clock of admissions, required with Spend.
+	Now func() time.Time
+	// Token is the bearer token in force, empty where only loopback may ask: a reload can change it. nil is as empty.
+	Token func() string
+	// Hosts are names, apart from those of loopback, that a request without a token may use as its host.
+	Hosts []string
+	// Redact takes secrets out of a text before it is shown; nil leaves texts as they are. What a daemon shows is redacted already
+	// where it is recorded; this is the second wall.
+	Redact func(string) string
+	// Log hears of requests that were refused and of what could not be served; nil for nobody.
+	Log *slog.Logger
+}
+
+// server answers requests. It has no state of its own, so all its methods may be called by many goroutines.
+type server struct {
+	Options
+	metrics http.Handler
+}
+
+// New makes the handler of all routes. It panics where what is required is missing: that is a mistake of the program, not of its
+// user.
+func New(o Options) http.Handler {
+	if o.Daemon == nil || o.Spend != nil && o.Now == nil {
+		panic("web: Options without Daemon, or with Spend and without Now")
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Token == nil {
+		o.Token = func() string { return "" }
+	}
+	if o.Redact == nil {
+		o.Redact = func(text string) string { return text }
+	}
+	s := &server{Options: o}
+	s.metrics = s.metricsHandler()
+	return s.guard(s.routes())
+}
+
+// routes binds paths to what answers them. A path with another method is 405 with Allow, by ServeMux, but in our form.
+func (s *server) routes() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", s.page)
+	mux.HandleFunc("GET /healthz", probe(s.Daemon.Healthy))
+	mux.HandleFunc("GET /readyz", probe(s.Daemon.Ready))
+	mux.Handle("GET /metrics", s.metrics)
+	mux.HandleFunc("GET /api/v1/status", s.status)
+	mux.HandleFunc("GET /api/v1/plan", s.plan)
+	mux.HandleFunc("GET /api/v1/scopes", s.scopes)
+	mux.HandleFunc("GET /api/v1/jobs", s.jobs)
+	mux.HandleFunc("GET /api/v1/jobs/{job}", s.job)
+	mux.HandleFunc("POST /api/v1/jobs/{job}/pause", s.steer(s.Daemon.Pause))
+	mux.HandleFunc("POST /api/v1/jobs/{job}/resume", s.steer(s.Daemon.Resume))
+	mux.HandleFunc("POST /api/v1/jobs/{job}/trigger", s.steer(s.Daemon.Trigger))
+	mux.HandleFunc("GET /api/v1/spend", s.spend)
+	mux.HandleFunc("POST /api/v1/spend/admit", s.admit)
+	mux.HandleFunc("POST /api/v1/spend/events", s.events)
+	mux.HandleFunc("POST /api/v1/spend/settle", s.settle)
+	mux.HandleFunc("POST /api/v1/spend/release", s.release)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, pattern := mux.Handler(r); pattern == "" {
+			s.noRoute(w, r, mux)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// noRoute answers what no route does: 405 where another method would do, else 404.
+func (s *server) noRoute(w http.ResponseWriter, r *http.Request, mux *http.ServeMux) {
+	for _, method := range []string{http.MethodGet, http.MethodPost} {
+		other := r.Clone(r.Context())
+		other.Method = method
+		if _, pattern := mux.Handler(other); pattern == "" || method == r.Method {
+			continue
+		}
+		allow := method
+		if method == http.MethodGet {
+			allow = "GET, HEAD"
+		}
+		w.Header().Set("Allow", allow)
+		s.fail(w, http.StatusMethodNotAllowed, "method "+quoted(r.Method)+" is not for this path; allowed: "+allow)
+		return
+	}
+	s.fail(w, http.StatusNotFound, "there is nothing at "+quoted(r.URL.Path)+"; the page is at /, the API below /api/v1/")
+}
+
+// probe answers with what a check says.
+func probe(check func() error) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		if err := check(); err != nil {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = w.Write([]byte(err.Error() + "\n"))
+			return
+		}
+		_, _ = w.Write([]byte("ok\n"))
+	}
+}
+
+// Server is an http.Server for the handler, with bounds on what a client may take of time and memory. The caller sets Addr, or
+// serves a listener, and shuts it down.
+func Server(handler http.Handler, log *slog.Logger) *http.Server {
+	s := &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       15 * time.Second,
+		WriteTimeout:      time.Minute,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    16 << 10,
+	}
+	if log != nil {
+		s.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug)
+	}
+	return s
+}
+
+// errNoSpend tells that no policy is declared.
+var errNoSpend = errors.New("no SpendPolicy is declared, so there is nothing to admit")
