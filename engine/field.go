@@ -23,16 +23,24 @@ func findField(fields []Field, name string) string {
 	value := ""
 	for i := range fields {
 		f := &fields[i]
-		if len(f.Name) != len(name) || !strings.EqualFold(f.Name, name) {
+		if f.Name != name && (len(f.Name) != len(name) || !strings.EqualFold(f.Name, name)) {
 			continue
 		}
-		if v := strings.Trim(f.Value, " \t"); value == "" {
+		if v := trimField(f.Value); value == "" {
 			value = v
 		} else if v != "" {
 			value += ", " + v
 		}
 	}
 	return value
+}
+
+// trimField takes the blanks off a value, of which there are hardly ever any.
+func trimField(value string) string {
+	if n := len(value); n > 0 && value[0] > ' ' && value[n-1] > ' ' {
+		return value
+	}
+	return strings.Trim(value, " \t")
 }
 
 // reader finds one number or one text in a header.

@@ -22,6 +22,12 @@ var pow10 = [...]int64{
 // parseDecimal reads digits with or without decimals and a minus sign. Everything else is no number: a plus sign, an exponent,
 // words, nothing. Digits beyond the eighteenth decimal are rounded up, so that a wait is never cut short.
 func parseDecimal(text string) (d decimal, ok bool) {
+	if len(text) <= 18 && allDigits(text) { // nearly always
+		for i := 0; i < len(text); i++ {
+			d.mantissa = d.mantissa*10 + int64(text[i]-'0')
+		}
+		return d, true
+	}
 	digits := strings.TrimPrefix(text, "-")
 	whole, fraction, dotted := strings.Cut(digits, ".")
 	if !allDigits(whole) || dotted && !allDigits(fraction) {

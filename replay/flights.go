@@ -102,23 +102,41 @@ func (f *flights) settleTo(until int64) {
 	for len(f.heap) > 0 && f.heap[0].at <= until {
 		at := f.heap[0].at
 		f.now = at
-		f.answers, f.landed = f.answers[:0], f.landed[:0]
-		for len(f.heap) > 0 && f.heap[0].at == at {
-			slot := f.pop().slot
-			fl := &f.slots[slot]
-			if fl.record != nil {
-				fl.read(f.batch)
-			}
-			f.landed = append(f.landed, slot)
-			f.answers = append(f.answers, engine.Answer{Ticket: fl.ticket, Response: &fl.response})
-			if fl.request.job != nil {
-				fl.request.job.latency.add(fl.latency)
-			}
+		first := f.land()
+		if len(f.heap) == 0 || f.heap[0].at != at { // nearly always
+			fl := &f.slots[first]
+			f.side.engine.Settle(at, fl.ticket, &fl.response)
+			f.side.engine.Release(at, fl.ticket)
+		} else {
+			f.settleTogether(at, first)
 		}
-		f.side.engine.SettleAll(at, f.answers)
 		f.free = append(f.free, f.landed...)
 		f.landed = f.landed[:0]
 	}
+}
+
+// settleTogether reads the responses of one instant, the first of which has landed.
+func (f *flights) settleTogether(at int64, first int32) {
+	f.answers = append(f.answers[:0], engine.Answer{Ticket: f.slots[first].ticket, Response: &f.slots[first].response})
+	for len(f.heap) > 0 && f.heap[0].at == at {
+		fl := &f.slots[f.land()]
+		f.answers = append(f.answers, engine.Answer{Ticket: fl.ticket, Response: &fl.response})
+	}
+	f.side.engine.SettleAll(at, f.answers)
+}
+
+// land takes the first flight off the heap, and makes its response ready.
+func (f *flights) land() int32 {
+	slot := f.pop().slot
+	fl := &f.slots[slot]
+	if fl.record != nil {
+		fl.read(f.batch)
+	}
+	if fl.request.job != nil {
+		fl.request.job.latency.add(fl.latency)
+	}
+	f.landed = append(f.landed, slot)
+	return slot
 }
 
 // read fills in the response from the present batch, whose text it shares.

@@ -7,14 +7,13 @@ import (
 
 const hourNanos = int64(3600e9)
 
-// hourly keeps what each quota's key consumed in each hour: what forecasts are made from. Grants are counted by request, and
-// written to the keys when the hour is over.
+// hourly keeps what each quota's key consumed in each hour: what forecasts are made from.
 type hourly struct {
 	side *side
 	// byScope is nil where nobody asks.
 	byScope map[scopeID]*hourSeries
-	// touched are the requests with grants in the present hour.
-	touched []*request
+	// touched are the keys with grants in the present hour.
+	touched []*hourSeries
 	number  int64 // of the present hour, since the Unix epoch
 }
 
@@ -26,6 +25,8 @@ type hourlyUse struct {
 
 // hourSeries is the consumption of a key by the hour.
 type hourSeries struct {
+	// present is the consumption of the present hour, which is not in units yet.
+	present int64
 	first int64 // number of the first hour
 	units []float64
 }
@@ -80,35 +81,33 @@ func (h *hourly) uses(met []engine.Met) []hourlyUse {
 }
 
 // count notes a grant.
-func (h *hourly) count(q *request) {
-	if q.thisHour == 0 {
-		h.touched = append(h.touched, q)
+func (h *hourly) count(uses []hourlyUse) {
+	for i := range uses {
+		u := &uses[i]
+		if u.series.present == 0 {
+			h.touched = append(h.touched, u.series)
+		}
+		u.series.present += u.cost
 	}
-	q.thisHour++
 }
 
 // turn ends the hours before now, and returns the end of the one that holds it.
 func (h *hourly) turn(now int64) (next int64) {
 	number := floorDiv(now, hourNanos)
 	if number != h.number {
-		for _, q := range h.touched {
-			q.writeHour(h)
-		}
-		h.touched = h.touched[:0]
+		h.write()
 		h.number = number
 	}
 	return (number + 1) * hourNanos
 }
 
-// writeHour adds a request's grants of the present hour to its keys.
-func (q *request) writeHour(h *hourly) {
-	if q == nil || q.thisHour == 0 {
-		return
+// write ends the present hour.
+func (h *hourly) write() {
+	for _, s := range h.touched {
+		s.add(h.number, s.present)
+		s.present = 0
 	}
-	for _, u := range q.hourly {
-		u.series.add(h.number, q.thisHour*u.cost)
-	}
-	q.thisHour = 0
+	h.touched = h.touched[:0]
 }
 
 func floorDiv(a, b int64) int64 {

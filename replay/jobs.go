@@ -65,7 +65,7 @@ func (j *jobTally) instance(r *match.Request, job *validate.Job) *instance {
 // granted counts a grant.
 func (q *request) granted(s *side, now int64) {
 	if len(q.hourly) > 0 {
-		s.hour.count(q)
+		s.hour.count(q.hourly)
 	}
 	j := q.job
 	if j == nil {

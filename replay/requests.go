@@ -11,23 +11,26 @@ import (
 	"github.com/tapyr/tapyr/validate"
 )
 
-// request is what is known of all rows that have the same request: it is resolved once, and then found by its number.
+// request is what is known of all rows that have the same request: it is resolved once, and then found by its number. What every
+// row needs stands first, in one cache line.
 type request struct {
-	// prepared is nil where the request cannot be resolved; why says why.
+	// prepared is nil where the request cannot be resolved.
 	prepared *engine.Prepared
-	why      error
-	request  engine.Request
-	retry    bool
-	// patience is how long it may wait: its job's deadline, 0 where the job is not known.
-	patience int64
 	// job is nil where the row names none that is known, and instance where its runs are not told apart.
 	job      *jobTally
 	instance *instance
 	// hourly are the keys whose consumption by the hour is kept, with this request's costs.
 	hourly []hourlyUse
-	// thisHour counts the grants since hourly was last written.
-	thisHour int64
-	unknown  []UnknownName
+	// rows have the request.
+	rows  int64
+	retry bool
+	// patience is how long it may wait: its job's deadline, 0 where the job is not known.
+	patience int64
+
+	request engine.Request
+	// why it cannot be resolved.
+	why     error
+	unknown []UnknownName
 }
 
 // requests finds them by the journal's number.
@@ -42,7 +45,7 @@ type requests struct {
 // begin forgets what held for the last batch only.
 func (t *requests) begin() {
 	for number, q := range t.local {
-		q.writeHour(&t.side.hour)
+		t.side.tally(q)
 		delete(t.local, number)
 	}
 }
@@ -50,8 +53,10 @@ func (t *requests) begin() {
 // of is the request of a record.
 func (t *requests) of(b *journal.Batch, rec *journal.Record) *request {
 	number := int(rec.Request)
-	if number >= 0 && number < len(t.list) && t.list[number] != nil {
-		return t.list[number]
+	if uint(number) < uint(len(t.list)) {
+		if q := t.list[number]; q != nil {
+			return q
+		}
 	}
 	if number < 0 {
 		if q := t.local[rec.Request]; q != nil {

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/tapyr/tapyr/engine"
-	"github.com/tapyr/tapyr/ledger/journal"
 	"github.com/tapyr/tapyr/validate"
 )
 
@@ -111,8 +110,9 @@ func (s *side) finish() error {
 	}
 	s.requests.begin()
 	for _, q := range s.requests.list {
-		q.writeHour(&s.hour)
+		s.tally(q)
 	}
+	s.hour.write()
 	if s.curves != nil {
 		s.curves.finish(s.at())
 	}
@@ -121,13 +121,16 @@ func (s *side) finish() error {
 	return nil
 }
 
-// count notes what a row says beside its instant: names that no document has.
-func (q *request) count(s *side, _ *journal.Batch, _ *journal.Record) {
+// tally counts the rows of a request, once all are known: those whose names no document has.
+func (s *side) tally(q *request) {
+	if q == nil {
+		return
+	}
 	if q.unknown != nil {
-		s.unknown.add(q.unknown)
+		s.unknown.add(q.unknown, q.rows)
 	}
 	if q.prepared == nil {
-		s.unresolved++
+		s.unresolved += q.rows
 	}
 }
 

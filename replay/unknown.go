@@ -18,12 +18,12 @@ type unknownTally struct {
 	others int64
 }
 
-func (t *unknownTally) add(names []UnknownName) {
+func (t *unknownTally) add(names []UnknownName, rows int64) {
 	for _, name := range names {
 		n := t.counts[name]
 		if n == nil {
 			if len(t.counts) >= mostUnknown {
-				t.others++
+				t.others += rows
 				continue
 			}
 			if t.counts == nil {
@@ -32,7 +32,7 @@ func (t *unknownTally) add(names []UnknownName) {
 			n = new(int64)
 			t.counts[name] = n
 		}
-		*n++
+		*n += rows
 	}
 }
 
