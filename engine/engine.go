@@ -17,6 +17,9 @@ type Engine struct {
 	now     int64
 	symbols *symbols
 	held    []uint32 // symbols that a resolution has opened
+	values  []string // of the provider's variables, for the request being resolved
+	tuples  int      // remembered by shapes
+	dropped int      // keys dropped since tuples were forgotten
 	slab    slab
 	recent  recentLog
 	minute  int64    // start of the present minute

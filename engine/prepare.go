@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -29,8 +30,8 @@ type Prepared struct {
 	// narrowest is the entry that a penalty falls on.
 	narrowest int32
 	priority  uint8
-	// room for the entries of most requests, next to the rest in memory.
-	room [3]entry
+	// room for entries, where they are the request's own. Those of a tuple belong to all requests with it.
+	room []entry
 }
 
 // entry is one limit that a request meets, under one key. The last entry of a request that meets no enforcing limit is one of
@@ -117,6 +118,7 @@ func (e *Engine) Prepare(now int64, r *Request) (*Prepared, error) {
 	if err := e.resolve(e.tick(now), &copied, p); err != nil {
 		return nil, err
 	}
+	p.entries = slices.Clone(p.entries) // next to each other in memory, and nobody else's
 	return p, nil
 }
 
@@ -135,17 +137,24 @@ func (e *Engine) resolve(now int64, r *Request, p *Prepared) error {
 	if r.Target != "" {
 		p.target = a.host(r.Target)
 	}
-	if p.entries == nil {
-		p.entries = p.room[:0]
+	if shape.refused != nil {
+		refused := *shape.refused
+		refused.Provider, refused.Account = a.provider.name, r.Account
+		return &refused
 	}
-	p.entries = p.entries[:0]
+	if shape.tuples != nil {
+		p.entries = e.entriesOf(now, a, r, shape)
+		return nil
+	}
+	if p.room == nil {
+		p.room = make([]entry, 0, len(shape.limits))
+	}
+	p.room = p.room[:0]
 	for i := range shape.limits {
-		l := &shape.limits[i]
-		if l.limit.kind == kindRate && l.cost > l.limit.burst {
-			return &RequestError{r.Provider, r.Account, l.limit.name, l.cost, l.limit.burst}
-		}
-		p.entries = append(p.entries, e.entryFor(now, a, r, l))
+		p.room = append(p.room, e.entryFor(now, a, r, &shape.limits[i]))
+		e.letGo()
 	}
+	p.entries = p.room
 	return nil
 }
 
@@ -165,7 +174,6 @@ func (e *Engine) entryFor(now int64, a *account, r *Request, sl *shapeLimit) ent
 		id = e.newScope(l, symbols, hashSymbols(symbols), now)
 		e.owed += 2
 	}
-	e.letGo()
 	s, c := e.slab.hot(id), e.slab.cold(id)
 	out := entry{scope: s, cold: c, id: id, limit: l, cost: sl.cost, state: s.state &^ (generation - 1)}
 	out.variant = sl.variantFor(a, r)

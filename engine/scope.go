@@ -154,6 +154,9 @@ func (e *Engine) tidy(now int64) {
 	for ; e.owed > 0; e.owed-- {
 		e.sweep(now)
 	}
+	if e.tuples > maxTuples || e.dropped > 64+e.tuples {
+		e.forgetTuples()
+	}
 }
 
 // sweepMinute looks for idle keys at a sixteenth of all places, so that memory follows what is live within some minutes.
@@ -207,6 +210,7 @@ func (e *Engine) idleAt(s *scope, c *coldScope) int64 {
 
 func (e *Engine) dropScope(id uint32) {
 	c := e.slab.cold(id)
+	e.dropped++
 	c.limit.keys.remove(id)
 	for _, symbol := range c.symbols {
 		if symbol != 0 {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"hash/maphash"
+	"slices"
 	"sort"
 
 	"github.com/tapyr/tapyr/match"
@@ -23,7 +24,22 @@ type shape struct {
 	narrowest int
 	// symbols of the endpoint and method, which the shape holds.
 	endpoint, method uint32
+	// refused is why no request of this shape can be resolved; nil as a rule.
+	refused *RequestError
+	// dynamic are the parts of keys that differ between requests of the shape, and tuples the entries by their values; nil where
+	// a search for each limit is as good.
+	dynamic []dynamic
+	tuples  map[tuple][]entry
 }
+
+// dynamic is a part of a key: a dimension, or a variable by its number among the provider's.
+type dynamic struct {
+	part
+	variable int
+}
+
+// tuple is the symbols of a request's dynamic parts.
+type tuple [maxSymbols]uint32
 
 type shapeLimit struct {
 	limit   *limit
@@ -49,6 +65,9 @@ const (
 // shapeOf finds the shape of a request, or makes it.
 func (e *Engine) shapeOf(a *account, r *Request) *shape {
 	p := a.provider
+	if len(e.values) < len(p.variables) {
+		e.values = make([]string, len(p.variables))
+	}
 	key := shapeKey{account: a.symbol, endpoint: e.symbols.find(r.Endpoint), method: e.symbols.find(r.Method)}
 	if r.Auth {
 		key.present |= presentAuth
@@ -60,7 +79,9 @@ func (e *Engine) shapeOf(a *account, r *Request) *shape {
 		key.present |= presentCredential
 	}
 	for i, name := range p.variables {
-		if _, there := a.variable(r, name); there {
+		value, there := a.variable(r, name)
+		e.values[i] = value
+		if there {
 			if i < 64 {
 				key.variables |= 1 << i
 			} else {
@@ -86,6 +107,7 @@ func (e *Engine) makeShape(a *account, r *Request, key shapeKey) *shape {
 	p := a.provider
 	if len(p.shapes) >= maxShapes {
 		for k, s := range p.shapes {
+			e.clearTuples(s)
 			e.symbols.drop(s.endpoint)
 			e.symbols.drop(s.method)
 			delete(p.shapes, k)
@@ -110,13 +132,96 @@ func (e *Engine) makeShape(a *account, r *Request, key shapeKey) *shape {
 		if at := len(s.limits) - 1; !l.shadow && (s.narrowest < 0 || l.narrower(s.limits[s.narrowest].limit)) {
 			s.narrowest = at
 		}
+		if l.kind == kindRate && sl.cost > l.burst {
+			s.refused = &RequestError{Limit: l.name, Cost: sl.cost, Burst: l.burst}
+		}
 	}
 	if s.narrowest < 0 {
 		s.narrowest = len(s.limits)
 		s.limits = append(s.limits, shapeLimit{limit: p.uncovered, fixed: []uint32{a.symbol}, cost: 1})
 	}
+	s.findDynamic(p)
 	p.shapes[key] = s
 	return s
+}
+
+// findDynamic lists the parts that differ, each once.
+func (s *shape) findDynamic(p *provider) {
+	add := func(d dynamic) {
+		if !slices.Contains(s.dynamic, d) {
+			s.dynamic = append(s.dynamic, d)
+		}
+	}
+	for i := range s.limits {
+		sl := &s.limits[i]
+		for j, part := range sl.limit.parts {
+			if sl.fixed[j] == 0 {
+				add(dynamic{part, slices.Index(p.variables, part.variable)})
+			}
+		}
+		if sl.byVar != "" {
+			add(dynamic{part{match.VariablePrefix, sl.byVar}, slices.Index(p.variables, sl.byVar)})
+		}
+	}
+	if len(s.limits) > 1 && len(s.dynamic) <= maxSymbols {
+		s.tuples = make(map[tuple][]entry)
+	}
+}
+
+// maxTuples bounds what is remembered of requests that are not prepared.
+const maxTuples = 1 << 16
+
+// entriesOf a request whose shape remembers tuples: found by one search for all limits.
+func (e *Engine) entriesOf(now int64, a *account, r *Request, s *shape) []entry {
+	var t tuple
+	for i := range s.dynamic {
+		value := ""
+		if d := &s.dynamic[i]; d.variable >= 0 {
+			value = e.values[d.variable]
+		} else {
+			value = a.value(r, &d.part)
+		}
+		t[i] = e.hold(value)
+	}
+	entries, known := s.tuples[t]
+	if !known {
+		entries = make([]entry, len(s.limits))
+	}
+	for i := range entries {
+		// A key that was dropped is found, or opened, anew.
+		if en := &entries[i]; !known || en.scope.state>>flagBits != en.state>>flagBits {
+			*en = e.entryFor(now, a, r, &s.limits[i])
+		}
+	}
+	if !known {
+		for _, symbol := range t[:len(s.dynamic)] {
+			e.symbols.keep(symbol)
+		}
+		s.tuples[t] = entries
+		e.tuples++
+	}
+	e.letGo()
+	return entries
+}
+
+// forgetTuples lets go of all that is remembered of requests: there is too much, or many of their keys are gone.
+func (e *Engine) forgetTuples() {
+	for _, p := range e.providers {
+		for _, s := range p.shapes {
+			e.clearTuples(s)
+		}
+	}
+	e.dropped = 0
+}
+
+func (e *Engine) clearTuples(s *shape) {
+	for t := range s.tuples {
+		for _, symbol := range t[:len(s.dynamic)] {
+			e.symbols.drop(symbol)
+		}
+	}
+	e.tuples -= len(s.tuples)
+	clear(s.tuples)
 }
 
 // fixedSymbols are the symbols of those parts of a key that the shape decides. The account's is held by the account; of endpoint
@@ -155,6 +260,9 @@ func decidingNames(source *validate.Provider) (variables, parameters []string) {
 		}
 		for i := range l.Spec.Costs {
 			selector(&l.Spec.Costs[i].Selector)
+		}
+		if m := l.Spec.Max; m != nil && m.ByVar != "" {
+			vars[m.ByVar] = true
 		}
 		for _, dimension := range l.By() {
 			if name, isVar := cutVariable(dimension); isVar {

@@ -300,8 +300,11 @@ func (e *Engine) restoreQuota(s *scope, c *coldScope, from *ScopeState) {
 		s.used = 0
 		q.cells = new(cells)
 		for _, cell := range from.Cells {
+			q.cells.bucketEnd = cell.StartNanos
 			q.cells.add(cell.StartNanos, cell.Units, cell.StartNanos)
 			s.used += cell.Units
+			// What comes in the last cell's bucket joins it.
+			q.cells.bucketEnd = c.limit.buckets.StartNanos(c.limit.buckets.Number(cell.StartNanos) + 1)
 		}
 	}
 	for _, slot := range from.Timeline {
