@@ -1,6 +1,7 @@
 package spend
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -33,12 +34,16 @@ type Explanation struct {
 	Entries []json.RawMessage `json:"entries"`
 }
 
-// ExplainedVersion is a version of a policy and how it came into force.
+// ExplainedVersion is a version of a policy and how it first came into force.
 type ExplainedVersion struct {
-	Version     string          `json:"version"`
-	ContentHash string          `json:"contentHash"`
-	PublishedAt time.Time       `json:"publishedAt"`
-	Seq         int64           `json:"seq"`
+	Version string `json:"version"`
+	// Active tells that it is in force now.
+	Active      bool      `json:"active"`
+	ContentHash string    `json:"contentHash"`
+	PublishedAt time.Time `json:"publishedAt"`
+	// Seq is the entry of the chain from which it decided.
+	Seq int64 `json:"seq"`
+	// Publication holds the change, its approvals and the test call.
 	Publication json.RawMessage `json:"publication,omitempty"`
 }
 
@@ -83,8 +88,12 @@ func (x *Explanation) explainVersion(tx book.Tx, m *Machine, e *book.Event) erro
 	if err != nil {
 		return err
 	}
+	_, status, err := m.Active(tx)
+	if err != nil {
+		return err
+	}
 	if v, ok := record.(*book.Version); ok {
-		x.Version = ExplainedVersion{v.Version, v.Hash, v.PublishedAt, v.Seq, json.RawMessage(v.Record)}
+		x.Version = explainVersion(v, status)
 	}
 	p, err := m.version(tx, e.Version)
 	if err != nil {
@@ -115,6 +124,47 @@ func (x *Explanation) explainVersion(tx book.Tx, m *Machine, e *book.Event) erro
 		x.Alternatives = append(x.Alternatives, Alternative{r.name, r.class, r.cost, r.name == e.Route, q.obstacle(r.cost)})
 	}
 	return nil
+}
+
+func explainVersion(v *book.Version, status *book.Status) ExplainedVersion {
+	return ExplainedVersion{v.Version, v.Version == status.Active, v.Hash, v.PublishedAt, v.Seq, json.RawMessage(v.Record)}
+}
+
+// Versions are all versions of the machine's policy, in the order of their first publication.
+func (m *Machine) Versions(ctx context.Context) ([]ExplainedVersion, error) {
+	var versions []ExplainedVersion
+	err := m.store.View(ctx, func(tx book.Tx) error {
+		versions = nil
+		_, status, err := m.Active(tx)
+		if err != nil {
+			return err
+		}
+		for r, err := range tx.List(book.KindVersion, m.policy) {
+			if err != nil {
+				return err
+			}
+			versions = append(versions, explainVersion(r.(*book.Version), status))
+		}
+		return nil
+	})
+	slices.SortFunc(versions, func(a, b ExplainedVersion) int { return cmp.Compare(a.Seq, b.Seq) })
+	return versions, err
+}
+
+// Policies are the names of the policies of which a version was published, sorted.
+func Policies(ctx context.Context, store book.Store) ([]string, error) {
+	var names []string
+	err := store.View(ctx, func(tx book.Tx) error {
+		names = nil
+		for r, err := range tx.List(book.KindStatus, "") {
+			if err != nil {
+				return err
+			}
+			names = append(names, r.Key().Policy)
+		}
+		return nil
+	})
+	return names, err
 }
 
 // addEntries follows the event's entries backwards.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/tapyr/tapyr/spend"
 	"github.com/tapyr/tapyr/spend/book"
+	"github.com/tapyr/tapyr/spend/chain"
 	"github.com/tapyr/tapyr/spend/spendtest"
 )
 
@@ -392,15 +393,8 @@ func writeExport(t *testing.T, path, export string) {
 	}
 	w := bufio.NewWriter(f)
 	err = store.View(context.Background(), func(tx book.Tx) error {
-		for e, err := range tx.Entries(1) {
-			if err != nil {
-				return err
-			}
-			if _, err := w.Write(append(e.AppendJSON(nil), '\n')); err != nil {
-				return err
-			}
-		}
-		return nil
+		_, err := chain.Write(w, tx.Entries(1))
+		return err
 	})
 	if err != nil {
 		t.Fatal(err)

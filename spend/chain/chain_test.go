@@ -340,6 +340,22 @@ func TestReadNamesBadLines(t *testing.T) {
 	}
 }
 
+func TestWrite(t *testing.T) {
+	entries := build(t, 3, false)
+	var text bytes.Buffer
+	head, err := Write(&text, all(entries))
+	if err != nil || head != entries[2].Head() || !bytes.Equal(text.Bytes(), export(entries)) {
+		t.Errorf("head %+v, %v, text %s", head, err, text.Bytes())
+	}
+	if line, err := json.Marshal(head); err != nil || string(line) != `{"count":3,"head":"`+head.Hash+`"}` {
+		t.Errorf("an anchor is written as %s, %v", line, err)
+	}
+	failing := func(yield func(Entry, error) bool) { yield(Entry{}, errors.New("disk")) }
+	if _, err := Write(&text, failing); err == nil {
+		t.Error("the reader's error was lost")
+	}
+}
+
 func TestSealRefuses(t *testing.T) {
 	for _, fields := range [][]Field{
 		{{Name: "a", Text: "1"}, {Name: "a", Text: "2"}},

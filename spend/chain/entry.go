@@ -12,6 +12,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io"
+	"iter"
 	"strconv"
 	"unicode/utf8"
 )
@@ -196,4 +198,21 @@ func valueEnd(b []byte) int {
 		i++
 	}
 	return len(b)
+}
+
+// Write writes entries as an export, one a line, and returns the head: what to keep as an anchor.
+func Write(w io.Writer, entries iter.Seq2[Entry, error]) (Head, error) {
+	var head Head
+	var line []byte
+	for e, err := range entries {
+		if err != nil {
+			return head, err
+		}
+		line = append(e.AppendJSON(line[:0]), '\n')
+		if _, err := w.Write(line); err != nil {
+			return head, err
+		}
+		head = e.Head()
+	}
+	return head, nil
 }

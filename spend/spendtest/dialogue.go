@@ -27,7 +27,7 @@ import (
 //	now 1h30m                       the time since the start of November 2026
 //	admit EVENT CAPABILITY [class=] [size=] [reference=] [hash=]
 //	settle EVENT UNITS   release EVENT [reason=]   attempt EVENT RESULT [number=] [response=]
-//	tick   used   event EVENT   explain EVENT   chain [from=]   outbox   prune   reopen
+//	tick   used   event EVENT   explain EVENT   chain [from=]   outbox   versions   prune   reopen
 func Dialogues(t *testing.T, folder string, open Factory) {
 	datadriven.Walk(t, folder, func(t *testing.T, path string) {
 		store, reopen := open(t)
@@ -197,6 +197,13 @@ func (d *dialogue) ask(cmd *datadriven.TestData) string {
 				fmt.Fprintf(&b, "none %v\n", err)
 			}
 		})
+	case "versions":
+		versions, err := d.machine.Versions(ctx)
+		for _, v := range versions {
+			fmt.Fprintf(&b, "%s active=%v seq=%d\n", v.Version, v.Active, v.Seq)
+		}
+		names, err2 := spend.Policies(ctx, d.store)
+		fmt.Fprintf(&b, "of %v (%v, %v)\n", names, err, err2)
 	case "explain":
 		x, err := d.machine.Explain(ctx, word(cmd, 0))
 		if err != nil {
