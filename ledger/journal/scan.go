@@ -144,19 +144,23 @@ func twoDigits(b []byte) int {
 	return int(hi*10 + lo)
 }
 
-var (
-	statusName  = []byte(`,"status":`)
-	refusedName = []byte(`,"refused":"`)
-	headersName = []byte(`,"headers":{`)
-	latencyName = []byte(`,"latencyMs":`)
-	bodyName    = []byte(`,"body":"`)
+// The names of members that may follow a request. They are constants because the compiler compares those without a call.
+const (
+	statusName  = `,"status":`
+	refusedName = `,"refused":"`
+	headersName = `,"headers":{`
+	latencyName = `,"latencyMs":`
+	bodyName    = `,"body":"`
 )
+
+// afterRequest are those that can come first, in their order.
+var afterRequest = [][]byte{[]byte(statusName), []byte(refusedName), []byte(headersName), []byte(latencyName)}
 
 // canonicalRequest recognises the members that describe the request, and returns where they end. A text that is known has
 // been parsed: it is a list of whole members, so what follows it stands at the row's own level, whatever it contains.
 func (s *scanner) canonicalRequest(b []byte, p int) (end int, number int32, ok bool) {
 	for _, n := range s.lengths {
-		if end = p + n; n > 0 && len(b) > end+len(statusName) && string(b[end:end+len(statusName)]) == string(statusName) {
+		if end = p + n; n > 0 && len(b) > end+len(statusName) && string(b[end:end+len(statusName)]) == statusName {
 			text := b[p:end]
 			if number, ok = s.known.lookup(s.symbols.fingerprint(text)); ok {
 				return end, number, true
@@ -164,7 +168,7 @@ func (s *scanner) canonicalRequest(b []byte, p int) (end int, number int32, ok b
 			break
 		}
 	}
-	for _, next := range [][]byte{statusName, refusedName, headersName, latencyName} {
+	for _, next := range afterRequest {
 		if n := bytes.Index(b[p:], next); n >= 0 {
 			end = p + n
 			number, ok = s.requestText(b[p:end])
@@ -200,7 +204,7 @@ func (s *scanner) requestText(text []byte) (int32, bool) {
 
 // canonicalOutcome reads what follows the request.
 func (s *scanner) canonicalOutcome(b []byte, p int, rec *Record) bool {
-	if hasAt(b, p, statusName) {
+	if len(b) >= p+len(statusName) && string(b[p:p+len(statusName)]) == statusName {
 		p += len(statusName)
 		status, width := 0, 0
 		for ; p < len(b) && b[p]-'0' <= 9 && width < 4; width++ {
@@ -212,7 +216,7 @@ func (s *scanner) canonicalOutcome(b []byte, p int, rec *Record) bool {
 		}
 		rec.Status = int32(status)
 	}
-	if hasAt(b, p, refusedName) {
+	if len(b) >= p+len(refusedName) && string(b[p:p+len(refusedName)]) == refusedName {
 		start := p + len(refusedName)
 		end := plainEnd(b, start)
 		if end >= len(b) || b[end] != '"' {
@@ -221,7 +225,7 @@ func (s *scanner) canonicalOutcome(b []byte, p int, rec *Record) bool {
 		rec.extra = s.batch.addExtra(string(b[start:end]), "")
 		p = end + 1
 	}
-	if hasAt(b, p, headersName) {
+	if len(b) >= p+len(headersName) && string(b[p:p+len(headersName)]) == headersName {
 		if p = s.canonicalFields(b, p+len(headersName), rec); p < 0 {
 			return false
 		}
@@ -229,7 +233,7 @@ func (s *scanner) canonicalOutcome(b []byte, p int, rec *Record) bool {
 		s.fields = s.fields[:0]
 		rec.Fields, _ = s.fieldNumber()
 	}
-	if hasAt(b, p, latencyName) {
+	if len(b) >= p+len(latencyName) && string(b[p:p+len(latencyName)]) == latencyName {
 		if rec.LatencyNanos, p = scanMillis(b, p+len(latencyName)); p < 0 {
 			return false
 		}
@@ -239,7 +243,7 @@ func (s *scanner) canonicalOutcome(b []byte, p int, rec *Record) bool {
 
 // canonicalEnd reads the body, where there is one, and the closing brace.
 func (s *scanner) canonicalEnd(b []byte, p int, rec *Record) bool {
-	if hasAt(b, p, bodyName) {
+	if len(b) >= p+len(bodyName) && string(b[p:p+len(bodyName)]) == bodyName {
 		start := p + len(bodyName)
 		end := plainEnd(b, start)
 		if end >= len(b) || b[end] != '"' {

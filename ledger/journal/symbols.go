@@ -121,16 +121,18 @@ func (s *symbols) snapshot() (requests []string, fields [][]string) {
 	return s.requests, s.fields
 }
 
-// spellings maps the texts that one parser has met to numbers. A text is known by its two hashes, of 64 bits each and with
-// random seeds, and not kept: that the table fits a core's cache is worth more than all else here, and among a billion
-// different texts the odds of one taken for another are below 2^-68.
+// spellings maps the texts that one parser has met to numbers. A text is known by 96 bits of two hashes with random
+// seeds, and not kept: that the table fits a core's cache is worth more than all else here, and among the 2^18 texts that it
+// holds at most, a billion others have odds below 2^-48 that one of them is taken for one of these.
 type spellings struct {
 	slots []spelling // a power of two, at most half full
 	used  int
 }
 
+// spelling is 16 bytes: four to a cache line. The hash's other 32 bits choose the slot.
 type spelling struct {
-	hash   fingerprint // zero: empty
+	a      uint64 // never 0 in use
+	b      uint32
 	number int32
 }
 
@@ -146,10 +148,10 @@ func (t *spellings) lookup(f fingerprint) (number int32, ok bool) {
 	}
 	mask := uint64(len(t.slots) - 1)
 	for i := f.b & mask; ; i = (i + 1) & mask {
-		switch slot := &t.slots[i]; slot.hash {
-		case f:
+		switch slot := &t.slots[i]; {
+		case slot.a == f.a && slot.b == uint32(f.b>>32):
 			return slot.number, true
-		case fingerprint{}:
+		case slot.a == 0:
 			return 0, false
 		}
 	}
@@ -161,22 +163,22 @@ func (t *spellings) insert(f fingerprint, number int32) {
 		return
 	}
 	if 2*(t.used+1) > len(t.slots) {
-		old := t.slots
-		t.slots = make([]spelling, max(1024, 2*len(old)))
-		for _, slot := range old {
-			if slot.hash != (fingerprint{}) {
-				t.place(slot)
-			}
-		}
+		t.grow()
 	}
-	t.place(spelling{f, number})
+	t.place(f.b, spelling{f.a, uint32(f.b >> 32), number})
 	t.used++
 }
 
-func (t *spellings) place(s spelling) {
+// grow makes room. A slot's number has only the lower half of its hash in it, so the table forgets what it knew: it is learned
+// again at once, and the tables double only a few times.
+func (t *spellings) grow() {
+	t.slots, t.used = make([]spelling, max(1024, 2*len(t.slots))), 0
+}
+
+func (t *spellings) place(hash uint64, s spelling) {
 	mask := uint64(len(t.slots) - 1)
-	i := s.hash.b & mask
-	for t.slots[i].hash != (fingerprint{}) {
+	i := hash & mask
+	for t.slots[i].a != 0 {
 		i = (i + 1) & mask
 	}
 	t.slots[i] = s
