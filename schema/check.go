@@ -218,6 +218,10 @@ func (s *shapeReport) leaf(e *jsonschema.ValidationError) {
 func (s *shapeReport) misspelt(e *jsonschema.ValidationError, name string) bool {
 	there, _ := valueAt(s.doc.Tree, e.InstanceLocation).(map[string]any)
 	known := s.properties(e)
+	const most = 100 // of keys; a mapping with more is not one that somebody mistyped
+	if len(there) > most {
+		return false
+	}
 	for key := range there {
 		if !slices.Contains(known, key) && Nearest(key, known) == name {
 			return true

@@ -83,7 +83,7 @@ func unreadable(file string, data []byte) *Problem {
 	valid := utf8.Valid(data)
 	nul := bytes.IndexByte(data, 0)
 	if valid && nul < 0 {
-		if directives := bytes.Count(data, []byte("\n%")); directives > maxDirectives {
+		if directives := bytes.Count(data, []byte("\n%")) + bytes.Count(data, []byte("\r%")); directives > maxDirectives {
 			p := tooLarge(at, fmt.Sprintf("more than %d lines of the file begin with %%; those are directives, which documents have no use for", maxDirectives))
 			return &p
 		}

@@ -57,7 +57,7 @@ type Request struct {
 	// Method is the HTTP method.
 	Method string `json:"method,omitempty" jsonschema:"pattern=^[A-Z]+$,default=GET"`
 	// Endpoint is the path after the base URL; {name} is a variable of the instance or the account.
-	Endpoint string `json:"endpoint,omitempty" jsonschema:"pattern=^/,example=/organizations/{organizationId}/networks"`
+	Endpoint string `json:"endpoint,omitempty" jsonschema:"pattern=^/,maxLength=1000,example=/organizations/{organizationId}/networks"`
 	// Query are query parameters; {name} is a variable.
 	Query map[string]string `json:"query,omitempty"`
 	// Headers are sent with the request; {name} is a variable.

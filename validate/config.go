@@ -21,6 +21,8 @@ type Config struct {
 	Policies  []*Policy
 	// Settings are the defaults where no document sets them.
 	Settings Settings
+
+	windows windows
 }
 
 // Provider is a vendor's API.
@@ -33,6 +35,8 @@ type Provider struct {
 	// Accounts and Jobs are those at this provider, in document order.
 	Accounts []*Account
 	Jobs     []*Job
+
+	templates map[string]int // indexes by name, of equals the first
 }
 
 // Limit is a provider's limit, made ready.
@@ -86,6 +90,8 @@ type Job struct {
 	FromTemplate map[string]bool
 	// InCycle tells that following forEach leads back to the job, an error; it then has no parent.
 	InCycle bool
+	// TooDeep tells that the forEach chain above the job is longer than anything real, an error; it then has no parent.
+	TooDeep bool
 }
 
 // Policy is a spend policy.

@@ -15,19 +15,13 @@ func (j *Job) place(path string) (*schema.Document, string) {
 	if j.Doc.Has(path) {
 		return j.Doc, path
 	}
-	t := j.template()
-	if t == nil {
+	i := j.templateIndex()
+	if i < 0 {
 		return j.Doc, path
 	}
-	provider := j.Account.Provider
-	for i := range provider.Spec.Templates {
-		if &provider.Spec.Templates[i] != t {
-			continue
-		}
-		there := fmt.Sprintf("spec.templates[%d].%s", i, strings.TrimPrefix(path, "spec."))
-		if provider.Doc.Has(there) {
-			return provider.Doc, there
-		}
+	provider := j.Account.Provider.Doc
+	if there := fmt.Sprintf("spec.templates[%d].%s", i, strings.TrimPrefix(path, "spec.")); provider.Has(there) {
+		return provider, there
 	}
 	return j.Doc, path
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/tapyr/tapyr/match"
 	"github.com/tapyr/tapyr/schema"
-	"github.com/tapyr/tapyr/window"
 )
 
 // The defaults of the settings.
@@ -24,12 +23,12 @@ var (
 // resolve links documents as far as they can be linked. What a document leaves open, or refers to in vain, stays nil; the rules
 // report it. The result is a valid Config only if no rule found an error.
 func resolve(docs []*schema.Document) *Config {
-	c := &Config{Documents: docs}
+	c := &Config{Documents: docs, windows: make(windows)}
 	c.Settings = resolveSettings(nil, &schema.SettingsSpec{})
 	for _, doc := range docs {
 		switch spec := doc.Spec.(type) {
 		case *schema.ProviderSpec:
-			c.Providers = append(c.Providers, resolveProvider(doc, spec))
+			c.Providers = append(c.Providers, c.resolveProvider(doc, spec))
 		case *schema.AccountSpec:
 			c.Accounts = append(c.Accounts, &Account{Name: doc.Name, Doc: doc, Spec: spec, Share: spec.Budget.Share.Or(one)})
 		case *schema.JobSpec:
@@ -39,7 +38,7 @@ func resolve(docs []*schema.Document) *Config {
 				c.Settings = resolveSettings(doc, spec)
 			}
 		case *schema.SpendPolicySpec:
-			c.Policies = append(c.Policies, resolvePolicy(doc, spec))
+			c.Policies = append(c.Policies, c.resolvePolicy(doc, spec))
 		}
 	}
 	c.linkAccounts()
@@ -57,13 +56,19 @@ func resolveSettings(doc *schema.Document, spec *schema.SettingsSpec) Settings {
 	}
 }
 
-func resolveProvider(doc *schema.Document, spec *schema.ProviderSpec) *Provider {
-	p := &Provider{Name: doc.Name, Doc: doc, Spec: spec}
+func (c *Config) resolveProvider(doc *schema.Document, spec *schema.ProviderSpec) *Provider {
+	p := &Provider{Name: doc.Name, Doc: doc, Spec: spec, templates: make(map[string]int, len(spec.Templates))}
+	for i := range spec.Templates {
+		if _, there := p.templates[spec.Templates[i].Name]; !there {
+			p.templates[spec.Templates[i].Name] = i
+		}
+	}
 	for i := range spec.Limits {
 		limit := &spec.Limits[i]
 		l := &Limit{Limit: match.Compile(limit, i), Provider: p}
 		if limit.Kind == schema.KindQuota && limit.Window != nil {
-			l.Window, _ = window.Compile(limit.Window.Spec()) // the rule "window" reports the error
+			compiled, _ := c.windows.compile(limit.Window)
+			l.Window = compiled.schedule
 		}
 		if limit.Kind == schema.KindRate && limit.Rate != nil {
 			l.DefaultBurst = limit.Burst == nil
@@ -77,10 +82,11 @@ func resolveProvider(doc *schema.Document, spec *schema.ProviderSpec) *Provider 
 	return p
 }
 
-func resolvePolicy(doc *schema.Document, spec *schema.SpendPolicySpec) *Policy {
+func (c *Config) resolvePolicy(doc *schema.Document, spec *schema.SpendPolicySpec) *Policy {
 	p := &Policy{Name: doc.Name, Doc: doc, Spec: spec}
 	if spec.Account.Window != nil {
-		p.Window, _ = window.Compile(spec.Account.Window.Spec()) // the rule "window" reports the error
+		compiled, _ := c.windows.compile(spec.Account.Window)
+		p.Window = compiled.schedule
 	}
 	return p
 }
@@ -129,74 +135,48 @@ func (c *Config) linkJobs() {
 			j.Parent = parent
 		}
 	}
+	cutChains(c.Jobs)
 	for _, j := range c.Jobs {
-		j.InCycle = j.parentCycle()
-	}
-	for _, j := range c.Jobs {
-		if j.InCycle {
-			j.Parent = nil // the rule "for-each-cycle" reports it; nobody else must walk in circles
-		}
 		if j.Parent != nil {
 			j.Parent.Children = append(j.Parent.Children, j)
 		}
 	}
 }
 
-// parentCycle tells whether following forEach from the job leads back to it.
-func (j *Job) parentCycle() bool {
-	seen := map[*Job]bool{}
-	for up := j.Parent; up != nil && !seen[up]; up = up.Parent {
-		if up == j {
-			return true
-		}
-		seen[up] = true
-	}
-	return false
-}
-
-// template of the provider that the job names, or nil.
-func (j *Job) template() *schema.Template {
+// templateIndex is the place of the job's template among those of its provider; -1 where there is none.
+func (j *Job) templateIndex() int {
 	if j.Spec.Template == "" || j.Account == nil || j.Account.Provider == nil {
-		return nil
+		return -1
 	}
-	templates := j.Account.Provider.Spec.Templates
-	for i := range templates {
-		if templates[i].Name == j.Spec.Template {
-			return &templates[i]
-		}
+	if i, there := j.Account.Provider.templates[j.Spec.Template]; there {
+		return i
 	}
-	return nil
+	return -1
 }
 
 // applyTemplate merges the template under the job: mappings field by field, other values as a whole; the job's own win.
 func (j *Job) applyTemplate() {
-	t := j.template()
+	i := j.templateIndex()
 	own, _ := j.Doc.Tree["spec"].(map[string]any)
-	if t == nil || own == nil {
+	if i < 0 || own == nil {
 		return
 	}
 	provider, _ := j.Account.Provider.Doc.Tree["spec"].(map[string]any)
 	list, _ := provider["templates"].([]any)
-	for _, item := range list {
-		base, _ := item.(map[string]any)
-		if base["name"] != t.Name {
-			continue
+	base, _ := list[i].(map[string]any)
+	merged := mergeTrees(base, own)
+	delete(merged, "name")
+	delete(merged, "description")
+	spec := new(schema.JobSpec)
+	if err := schema.DecodeTree(merged, spec); err != nil {
+		return // both trees hold only what their schemas allow; a merged one can fail only by the template's own problems
+	}
+	j.Spec = spec
+	j.FromTemplate = make(map[string]bool)
+	for field := range base {
+		if _, there := own[field]; !there {
+			j.FromTemplate[field] = true
 		}
-		merged := mergeTrees(base, own)
-		delete(merged, "name")
-		delete(merged, "description")
-		spec := new(schema.JobSpec)
-		if err := schema.DecodeTree(merged, spec); err != nil {
-			return // both trees hold only what their schemas allow; a merged one can fail only by the template's own problems
-		}
-		j.Spec = spec
-		j.FromTemplate = make(map[string]bool)
-		for field := range base {
-			if _, there := own[field]; !there {
-				j.FromTemplate[field] = true
-			}
-		}
-		return
 	}
 }
 

@@ -39,5 +39,5 @@ vars: { networkId: N_1 }`) + "---\n" + exampleJob(`request: { endpoint: "/networ
 
 // unresolvedTemplate tells that the job names a template that cannot be found, so that what it lacks may be there.
 func (j *Job) unresolvedTemplate() bool {
-	return j.Spec.Template != "" && j.template() == nil
+	return j.Spec.Template != "" && j.templateIndex() < 0
 }

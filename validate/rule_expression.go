@@ -39,6 +39,10 @@ inventory: { items: response.devices }`),
 	},
 }
 
+// maxExpressions is the number of different expressions that a set of documents may have: a hundred times what a large one has, and
+// a second's work.
+const maxExpressions = 10_000
+
 // expressions compiles every expression once: a thousand jobs of a template's kind often share theirs.
 type expressions struct {
 	*finder
@@ -51,11 +55,16 @@ type expressionKey struct {
 }
 
 func (e *expressions) check(doc *schema.Document, path string, place *expr.Place, text string) {
-	if text == "" {
+	const enough = 100 // findings; compiling megabytes of expressions takes seconds, and the documents are invalid by now
+	if text == "" || len(e.problems) >= enough {
 		return
 	}
 	key := expressionKey{place, text}
 	found, seen := e.errors[key]
+	if !seen && len(e.errors) >= maxExpressions {
+		e.at(doc, path, "there are more than %d different expressions; this one was not looked at", maxExpressions)
+		return
+	}
 	if !seen {
 		_, err := place.Compile(text)
 		errors.As(err, &found)

@@ -40,7 +40,7 @@ func (f *finder) maxForAccount(l *Limit, a *Account) {
 		value, there := vars[name]
 		if _, known := values[value]; there && !known {
 			f.at(a.Doc, schema.JoinPath(path, name), "limit %s/%s has no max for %s %q%s", l.Provider.Name, l.Spec.Name, name, value,
-				knownHint(value, sortedKeys(values)))
+				f.hint(value, sortedKeys(values)))
 		}
 		return there
 	}

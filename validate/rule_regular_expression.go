@@ -2,6 +2,7 @@ package validate
 
 import (
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/tapyr/tapyr/schema"
@@ -49,8 +50,26 @@ sync: { remainingHeader: { name: X-Quota, pattern: 'remaining=(\d+)' } }`),
 	},
 }
 
+var repetition = regexp.MustCompile(`\{(\d{1,4})`)
+
+// patternWeight bounds how large a compiled pattern gets: a pattern of few characters with repetitions in it becomes a program of
+// millions of instructions.
+func patternWeight(pattern string) int {
+	repeats := 1
+	for _, m := range repetition.FindAllStringSubmatch(pattern, -1) {
+		n, _ := strconv.Atoi(m[1]) // digits only
+		repeats += n
+	}
+	return len(pattern) * repeats
+}
+
 func (f *finder) pattern(doc *schema.Document, path, pattern string) {
+	const heaviest = 20_000
 	if pattern == "" {
+		return
+	}
+	if patternWeight(pattern) > heaviest {
+		f.at(doc, path, "the pattern is too long, or repeats too much, to be compiled: keep its length times its {n} repetitions below %d", heaviest)
 		return
 	}
 	re, err := regexp.Compile(pattern)

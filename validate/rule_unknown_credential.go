@@ -33,7 +33,7 @@ credentials: { apiKey: { env: EXAMPLE_KEY } }`),
 				}
 				path := schema.JoinPath("spec.credentials", name)
 				f.at(a.Doc, path, "credential %q, which the auth of provider %s names, is missing%s", name, a.Provider.Name,
-					knownHint(name, sortedKeys(a.Spec.Credentials)))
+					f.hint(name, sortedKeys(a.Spec.Credentials)))
 			}
 		}
 	},

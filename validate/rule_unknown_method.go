@@ -16,7 +16,7 @@ var ruleUnknownMethod = &Rule{
 	check: func(f *finder) {
 		look := func(doc *schema.Document, path, method string) {
 			if method != "" && !slices.Contains(knownMethods, method) {
-				f.at(doc, path, "%q is not a method of HTTP%s", method, knownHint(method, knownMethods))
+				f.at(doc, path, "%q is not a method of HTTP%s", method, f.hint(method, knownMethods))
 			}
 		}
 		f.config.eachRequest(func(doc *schema.Document, path string, r *schema.Request) { look(doc, path+".method", r.Method) })

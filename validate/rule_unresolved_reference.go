@@ -1,9 +1,7 @@
 package validate
 
 import (
-	"maps"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/tapyr/tapyr/schema"
@@ -28,7 +26,8 @@ metadata: { name: branch }
 spec: { provider: example }
 `,
 	check: func(f *finder) {
-		providers, accounts, jobs := f.config.names()
+		providerNames, accountNames, jobNames := f.config.names()
+		providers, accounts, jobs := newNameSet(providerNames), newNameSet(accountNames), newNameSet(jobNames)
 		for _, a := range f.config.Accounts {
 			f.reference(a.Doc, "spec.provider", "provider", a.Spec.Provider, providers)
 		}
@@ -46,6 +45,22 @@ spec: { provider: example }
 	},
 }
 
+// nameSet is a list of names that can be searched fast.
+type nameSet struct {
+	list []string
+	set  map[string]bool
+}
+
+func newNameSet(list []string) nameSet {
+	n := nameSet{list, make(map[string]bool, len(list))}
+	for _, name := range list {
+		n.set[name] = true
+	}
+	return n
+}
+
+func (n nameSet) has(name string) bool { return n.set[name] }
+
 // names lists the names of the documents by kind.
 func (c *Config) names() (providers, accounts, jobs []string) {
 	for _, p := range c.Providers {
@@ -61,10 +76,20 @@ func (c *Config) names() (providers, accounts, jobs []string) {
 }
 
 // reference reports a name that is not among the known ones. An empty one is the business of missing-field.
-func (f *finder) reference(doc *schema.Document, path, what, name string, known []string) {
-	if name != "" && !slices.Contains(known, name) {
-		f.at(doc, path, "there is no %s %q%s", what, name, knownHint(name, known))
+func (f *finder) reference(doc *schema.Document, path, what, name string, known nameSet) {
+	if name != "" && !known.has(name) {
+		f.at(doc, path, "there is no %s %q%s", what, name, f.hint(name, known.list))
 	}
+}
+
+// hint names the nearest of the known names, or all of them where they are few. Only the first findings of a rule get one:
+// comparing ten thousand wrong names with ten thousand right ones takes minutes, and nobody reads that many.
+func (f *finder) hint(name string, known []string) string {
+	const hinted = 100
+	if len(f.problems) >= hinted {
+		return ""
+	}
+	return knownHint(name, known)
 }
 
 // knownHint names the nearest of the known names, or all of them where they are few.
@@ -72,16 +97,17 @@ func knownHint(name string, known []string) string {
 	if hint := schema.DidYouMean(name, known); hint != "" {
 		return hint
 	}
-	if len(known) == 0 || len(known) > 8 {
+	const few = 8
+	if len(known) == 0 || len(known) > few {
 		return ""
 	}
 	sorted := slices.Clone(known)
-	sort.Strings(sorted)
+	slices.Sort(sorted)
 	return ", only " + list(slices.Compact(sorted))
 }
 
-func (f *finder) jobReferences(j *Job, jobs []string) {
-	if j.Parent == nil && !j.InCycle {
+func (f *finder) jobReferences(j *Job, jobs nameSet) {
+	if j.Parent == nil && !j.InCycle && !j.TooDeep {
 		doc, path := j.place("spec.forEach")
 		f.reference(doc, path, "job", j.Spec.ForEach, jobs)
 	}
@@ -89,12 +115,14 @@ func (f *finder) jobReferences(j *Job, jobs []string) {
 		return
 	}
 	provider := j.Account.Provider
+	if name := j.Doc.Spec.(*schema.JobSpec).Template; name == "" || j.templateIndex() >= 0 {
+		return
+	}
 	var templates []string
 	for i := range provider.Spec.Templates {
 		templates = append(templates, provider.Spec.Templates[i].Name)
 	}
-	name := j.Doc.Spec.(*schema.JobSpec).Template
-	f.reference(j.Doc, "spec.template", "template of provider "+provider.Name, name, templates)
+	f.reference(j.Doc, "spec.template", "template of provider "+provider.Name, j.Doc.Spec.(*schema.JobSpec).Template, nameSet{list: templates})
 }
 
 func (f *finder) limitFromReferences(p *Provider) {
@@ -102,11 +130,11 @@ func (f *finder) limitFromReferences(p *Provider) {
 	if limited == nil || limited.LimitFrom == nil {
 		return
 	}
-	values := limited.LimitFrom.Values
-	for _, value := range slices.Sorted(maps.Keys(values)) {
+	values, known := limited.LimitFrom.Values, newNameSet(p.limitNames())
+	for _, value := range sortedKeys(values) {
 		path := schema.JoinPath("spec.errors.rateLimited.limitFrom.values", value)
-		if name, known := values[value], p.limitNames(); !slices.Contains(known, name) {
-			f.warn(p.Doc, path, "there is no limit %q of this provider, so the header names nothing%s", name, knownHint(name, known))
+		if name := values[value]; !known.has(name) {
+			f.warn(p.Doc, path, "there is no limit %q of this provider, so the header names nothing%s", name, f.hint(name, known.list))
 		}
 	}
 }
@@ -119,7 +147,7 @@ func (p *Provider) limitNames() []string {
 	return names
 }
 
-func (f *finder) assertionReferences(providers []string) {
+func (f *finder) assertionReferences(providers nameSet) {
 	settings := f.config.Settings
 	if settings.Doc == nil {
 		return
@@ -132,7 +160,7 @@ func (f *finder) assertionReferences(providers []string) {
 			f.reference(settings.Doc, path, "provider", provider, providers)
 			continue
 		}
-		f.reference(settings.Doc, path, "limit of provider "+p.Name, limit, p.limitNames())
+		f.reference(settings.Doc, path, "limit of provider "+p.Name, limit, newNameSet(p.limitNames()))
 	}
 }
 
@@ -142,14 +170,14 @@ func (c *Config) assertedLimit(a schema.Assertion) (p *Provider, limit string) {
 	return c.Provider(provider), limit
 }
 
-func (f *finder) policyReferences(p *Policy, providers, accounts []string) {
-	routes := slices.Sorted(maps.Keys(p.Spec.Routes))
-	for _, name := range routes {
+func (f *finder) policyReferences(p *Policy, providers, accounts nameSet) {
+	routes := newNameSet(sortedKeys(p.Spec.Routes))
+	for _, name := range routes.list {
 		path := schema.JoinPath("spec.routes", name)
 		f.reference(p.Doc, path+".provider", "provider", p.Spec.Routes[name].Provider, providers)
 		f.reference(p.Doc, path+".account", "account", p.Spec.Routes[name].Account, accounts)
 	}
-	for _, name := range slices.Sorted(maps.Keys(p.Spec.Capabilities)) {
+	for _, name := range sortedKeys(p.Spec.Capabilities) {
 		for i, route := range p.Spec.Capabilities[name].Routes {
 			path := index(schema.JoinPath("spec.capabilities", name)+".routes", i)
 			f.reference(p.Doc, path, "route", route, routes)

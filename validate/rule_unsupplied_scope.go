@@ -68,7 +68,7 @@ func (f *finder) unsuppliedDimension(p *Provider, dimension, path string, known 
 	name, isVar := strings.CutPrefix(dimension, match.VariablePrefix)
 	switch {
 	case isVar && !slices.Contains(known, name):
-		hint := knownHint(name, known)
+		hint := f.hint(name, known)
 		f.at(p.Doc, path, "no job of provider %s has a variable %q, so this never applies%s", p.Name, name, hint)
 	case dimension == match.DimensionCredential && (p.Spec.Auth == nil || p.Spec.Auth.Type == "none"):
 		f.at(p.Doc, path, "provider %s has no auth, so no request has a credential and this never applies", p.Name)

@@ -23,7 +23,7 @@ forEach: sites
 request: { endpoint: "/sites/{siteId}/devices" }`),
 	check: func(f *finder) {
 		for _, j := range f.config.Jobs {
-			if j.Account == nil || j.InCycle || j.Spec.ForEach != "" && j.Parent == nil || j.Spec.Request == nil {
+			if j.Account == nil || j.InCycle || j.TooDeep || j.Spec.ForEach != "" && j.Parent == nil || j.Spec.Request == nil {
 				continue // what is missing has another cause, which is reported
 			}
 			f.unsupplied(j)
@@ -41,7 +41,7 @@ func (f *finder) unsupplied(j *Job) {
 			doc, at := j.place(path)
 			known := "; it has no variables"
 			if len(supplied) > 0 {
-				known = "; it has " + list(supplied) + schema.DidYouMean(name, supplied)
+				known = f.hint(name, supplied)
 			}
 			f.at(doc, at, "nothing supplies {%s} to job %q%s", name, j.Name, known)
 		}

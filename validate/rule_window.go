@@ -38,7 +38,11 @@ func (f *finder) window(doc *schema.Document, path string, w *schema.Window) {
 		f.at(doc, path, "a window of length 0 holds nothing; write a length above 0")
 		return
 	}
-	for _, problem := range w.Spec().Check() {
+	compiled, full := f.config.windows.compile(w)
+	if full {
+		f.at(doc, path, "there are more than %d different windows; this one was not looked at", maxWindows)
+	}
+	for _, problem := range compiled.problems {
 		at := path
 		if problem.Field != "window" && problem.Field != "" {
 			at += "." + problem.Field

@@ -19,6 +19,7 @@ var rules = []*Rule{
 	ruleExceptsAll,
 	ruleExpression,
 	ruleForEachCycle,
+	ruleForEachDepth,
 	ruleForEachInventory,
 	ruleGlobSyntax,
 	ruleHeaderName,

@@ -185,19 +185,31 @@ type lineReader struct {
 // line returns the line of that number, without its end.
 func (l *lineReader) line(number int) (string, bool) {
 	for l.next < number {
-		end := bytes.IndexByte(l.rest, '\n')
-		if end < 0 {
+		end, size := lineEnd(l.rest)
+		if size == 0 {
 			return "", false
 		}
-		l.rest = l.rest[end+1:]
+		l.rest = l.rest[end+size:]
 		l.next++
 	}
 	if len(l.rest) == 0 || l.next != number {
 		return "", false
 	}
-	line := l.rest
-	if end := bytes.IndexByte(line, '\n'); end >= 0 {
-		line = line[:end]
+	end, _ := lineEnd(l.rest)
+	return string(l.rest[:end]), true
+}
+
+// lineEnd is where the first line of text ends, and how long its break is, 0 for
+// none. A break is what the YAML reader counts as one: LF, CR LF, CR, and the
+// Unicode separators of YAML 1.1 (section 5.4 there).
+func lineEnd(text []byte) (end, size int) {
+	end = bytes.IndexAny(text, "\n\r\u0085\u2028\u2029")
+	if end < 0 {
+		return len(text), 0
 	}
-	return strings.TrimSuffix(string(line), "\r"), true
+	if bytes.HasPrefix(text[end:], []byte("\r\n")) {
+		return end, len("\r\n")
+	}
+	_, size = utf8.DecodeRune(text[end:])
+	return end, size
 }

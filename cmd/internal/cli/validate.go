@@ -114,11 +114,23 @@ func (r *findings) writeText(out *Output) error {
 	return nil
 }
 
+// mostPlanPairs is how many pairs of a job and a limit are planned for in
+// passing: a few seconds' worth, and a hundred times the largest real fleet.
+const mostPlanPairs = 5_000_000
+
 // planProblems plans valid documents and says where the plan does not hold.
 func (c *Call) planProblems(config *validate.Config) ([]schema.Problem, error) {
 	sizes, err := c.fanout(config)
 	if err != nil {
 		return nil, err
+	}
+	pairs := 0
+	for _, provider := range config.Providers {
+		pairs += len(provider.Jobs) * len(provider.Limits)
+	}
+	if pairs > mostPlanPairs {
+		c.Note("tapyr: no plan was made, since there are %d pairs of a job and a limit; tapyr plan makes one all the same", pairs)
+		return nil, nil
 	}
 	p := plan.Make(plan.Input{Config: config, At: c.Now(), Fanout: sizes})
 	f := planFindings{config: config}
