@@ -220,3 +220,12 @@ func places(a *validate.Account) map[string]string {
 	}
 	return out
 }
+
+// DryLine is the first request of a job without forEach, as DryRun writes it.
+func DryLine(j *validate.Job) (string, error) {
+	i := &schedule.Instance{Name: j.Name, Job: j}
+	if len(j.Account.Spec.Targets) > 0 {
+		i.Target = j.Account.Spec.Targets[0].Name
+	}
+	return dryLine(j, i)
+}

@@ -68,7 +68,7 @@ func (e *Engine) ReserveRequest(now int64, q *Request, retry bool, deadline int6
 	e.tidy(now)
 	r := e.newRecord()
 	r.request = *q
-	if err := e.resolve(now, &r.request, &r.own); err != nil {
+	if err := e.resolve(now, &r.request, &r.own, r.room[:0]); err != nil {
 		e.freeRecord(r)
 		return 0, false, err
 	}
@@ -140,7 +140,7 @@ func (e *Engine) freshen(now int64, p *Prepared) {
 	for i := range p.entries {
 		if en := &p.entries[i]; en.scope.state>>flagBits != en.state>>flagBits {
 			// The key was dropped. It was found by the request's words before, so they resolve again.
-			_ = e.resolve(now, p.request, p)
+			_ = e.resolve(now, p.request, p, nil)
 			break
 		}
 	}

@@ -1,11 +1,13 @@
 package engine
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -136,9 +138,11 @@ func BenchmarkPreparedSteady(b *testing.B) {
 // The bar: strings each call at most 8 times AllowN.
 func BenchmarkStrings(b *testing.B) {
 	e, _ := benchEngine(b, benchDocuments)
-	requests := make([]*Request, benchKeys)
-	for i := range requests {
-		requests[i] = benchRequest(i)
+	// The caller has just made the request: its variable is set each time, at the caller's cost.
+	q := benchRequest(0)
+	ids := make([]string, benchKeys)
+	for i := range ids {
+		ids[i] = benchRequest(i).Vars["organizationId"]
 	}
 	x := uint32(1)
 	b.ReportAllocs()
@@ -147,7 +151,8 @@ func BenchmarkStrings(b *testing.B) {
 	for i := range b.N {
 		x = next(x)
 		now := benchStart + int64(i)
-		t, granted, err := e.ReserveRequest(now, requests[int(x>>16)%benchKeys], false, now)
+		q.Vars["organizationId"] = ids[int(x>>16)%benchKeys]
+		t, granted, err := e.ReserveRequest(now, q, false, now)
 		if !granted {
 			b.Fatal(err)
 		}
@@ -208,4 +213,51 @@ func BenchmarkKeyMemory(b *testing.B) {
 		b.ReportMetric(float64(apart)/float64(keys), "B/key-apart")
 		runtime.KeepAlive(e)
 	}
+}
+
+// parallel runs b.N operations on eight goroutines.
+func parallel(b *testing.B, op func(worker, i int)) {
+	const workers = 8
+	b.ReportAllocs()
+	b.ResetTimer()
+	defer cpuTime(b)()
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() {
+			for i := w; i < b.N; i += workers {
+				op(w, i)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func BenchmarkPeer8(b *testing.B) {
+	l := rate.NewLimiter(1e9, 1e9)
+	parallel(b, func(_, _ int) {
+		if !l.AllowN(time.Now(), 1) {
+			b.Error("refused")
+		}
+	})
+}
+
+// The gate with its lock and clock: Acquire and Release of a prepared request.
+func BenchmarkGate8(b *testing.B) {
+	e, prepared := benchEngine(b, benchDocuments)
+	e.now = 0 // the keys are open; the gate's clock is the wall's
+	g := e.Gate()
+	defer g.Close()
+	var x [8]struct {
+		state uint32
+		_     [60]byte
+	}
+	parallel(b, func(w, _ int) {
+		x[w].state = next(x[w].state)
+		r, err := g.AcquirePrepared(context.Background(), prepared[int(x[w].state>>16)%benchKeys], false, time.Time{})
+		if err != nil {
+			b.Error(err)
+			return
+		}
+		r.Release()
+	})
 }

@@ -16,7 +16,7 @@ func (e *Engine) ForceRequest(now int64, q *Request, retry bool) (t Ticket, allo
 	e.tidy(now)
 	r := e.newRecord()
 	r.request = *q
-	if err := e.resolve(now, &r.request, &r.own); err != nil {
+	if err := e.resolve(now, &r.request, &r.own, r.room[:0]); err != nil {
 		e.freeRecord(r)
 		return 0, false, err
 	}

@@ -3,7 +3,6 @@ package engine
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -30,8 +29,13 @@ type Prepared struct {
 	// narrowest is the entry that a penalty falls on.
 	narrowest int32
 	priority  uint8
-	// room for entries, where they are the request's own. Those of a tuple belong to all requests with it.
-	room []entry
+}
+
+// prepared3 is a Prepared with room for the entries of most requests: one piece of memory, which is read from end to end.
+type prepared3 struct {
+	Prepared
+
+	room [3]entry
 }
 
 // entry is one limit that a request meets, under one key. The last entry of a request that meets no enforcing limit is one of
@@ -113,17 +117,17 @@ const (
 
 // Prepare resolves a request. The error is a *RequestError.
 func (e *Engine) Prepare(now int64, r *Request) (*Prepared, error) {
-	p := new(Prepared)
+	p := new(prepared3)
 	copied := *r
-	if err := e.resolve(e.tick(now), &copied, p); err != nil {
+	if err := e.resolve(e.tick(now), &copied, &p.Prepared, nil); err != nil {
 		return nil, err
 	}
-	p.entries = slices.Clone(p.entries) // next to each other in memory, and nobody else's
-	return p, nil
+	p.entries = append(p.room[:0], p.entries...) // nobody else's
+	return &p.Prepared, nil
 }
 
-// resolve fills p, whose room for entries is used again.
-func (e *Engine) resolve(now int64, r *Request, p *Prepared) error {
+// resolve fills p. Its entries may belong to all requests like it; else they stand in room, if there is some.
+func (e *Engine) resolve(now int64, r *Request, p *Prepared, room []entry) error {
 	a := e.accounts[r.Account]
 	if e.serverSide {
 		a = e.accounts[r.Provider]
@@ -146,15 +150,11 @@ func (e *Engine) resolve(now int64, r *Request, p *Prepared) error {
 		p.entries = e.entriesOf(now, a, r, shape)
 		return nil
 	}
-	if p.room == nil {
-		p.room = make([]entry, 0, len(shape.limits))
-	}
-	p.room = p.room[:0]
+	p.entries = room[:0]
 	for i := range shape.limits {
-		p.room = append(p.room, e.entryFor(now, a, r, &shape.limits[i]))
+		p.entries = append(p.entries, e.entryFor(now, a, r, &shape.limits[i]))
 		e.letGo()
 	}
-	p.entries = p.room
 	return nil
 }
 

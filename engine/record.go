@@ -14,6 +14,7 @@ type record struct {
 	prepared *Prepared
 	own      Prepared // room for a request that was not prepared
 	request  Request  // of own
+	room     [2]entry // of own, where its entries are not shared
 
 	arrived, deadline, granted int64
 	retry                      bool

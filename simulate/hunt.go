@@ -55,12 +55,6 @@ func firstViolation(s Scenario) *Violation {
 // shorten makes a scenario that breaks an invariant as simple as it gets: it ends with the violation, and has no fault that the
 // same invariant is broken without.
 func shorten(s Scenario, v Violation) (Scenario, *Violation) {
-	points := s.Points
-	if points <= 0 {
-		points = defaultPoints
-	}
-	// Looks at the quotas are events, too: they stay where they were.
-	every := max(1, int64(s.Duration)/int64(points))
 	best := v
 	attempt := func(change func(*Scenario)) {
 		try := s
@@ -72,7 +66,6 @@ func shorten(s Scenario, v Violation) (Scenario, *Violation) {
 	prefix := func() {
 		attempt(func(try *Scenario) {
 			try.Duration = min(s.Duration, best.At.Sub(s.Start).Truncate(time.Second)+time.Second)
-			try.Points = int(max(1, int64(try.Duration)/every))
 		})
 	}
 	prefix()

@@ -22,12 +22,14 @@ const lookBack = 0.2
 
 // timeline is a drawing. Paths are in the box, X in percent of the width, Y of the height from the top; those below 0 are not shown.
 type timeline struct {
-	// Used is the area of tapyr's own use, Others that of others above it, whose course between reset and present is not known:
-	// responses tell only where it stands. Projected is the line of everybody's use from now on, Band the area between the slowest
-	// and the fastest of the paces seen.
-	Used, Others, Projected, Band string
-	LimitY, UsableY               float64
-	ResetX, NowX, ExhaustsX       float64
+	// Used is the area of tapyr's own use. All is that of everybody's, to be drawn behind it; the course of others' use since the
+	// reset is drawn even, for responses tell only where it stands. Projected is the line of everybody's use from now on, Band the
+	// area between the slowest and the fastest of the paces seen.
+	Used, All, Projected, Band string
+	LimitY, UsableY            float64
+	ResetX, NowX               float64
+	// Exhausts is the place on the line where nothing is left.
+	ExhaustsX, ExhaustsY float64
 	// Start, Reset, End are the instants of the left edge, the window's start and the right edge.
 	Start, Reset, End time.Time
 	// NowLabel tells that there is room for a label at the present.
@@ -90,28 +92,23 @@ func drawTimeline(s *daemon.ScopeState, now time.Time, steps int) *timeline {
 	}
 	t.NowX = in.x(now) / 10
 	t.NowLabel = t.NowX > 30 && t.NowX < 72
-	t.Used = usedArea(s, in, now, steps, t.Rolling)
+	course := courseOf(s, in, now, steps, t.Rolling)
+	t.Used = stepArea(in, course)
 	if t.Rolling {
 		return t
 	}
 	t.ResetX = in.x(s.WindowStart) / 10
-	t.drawForecast(s, in, now, low, high)
+	if s.External > 0 {
+		t.All = stepArea(in, withOthers(s, course, now))
+	}
+	all, left := float64(s.Used+s.External), s.WindowEnd.Sub(now)
+	t.Projected = polyline(in, point{now, all}, point{s.WindowEnd, s.ProjectedTotal})
+	t.Band = polyline(in, point{now, all}, point{s.WindowEnd, high}, point{s.WindowEnd, low}) + "Z"
 	if s.ExhaustsAt != nil && s.ExhaustsAt.Before(s.WindowEnd) {
-		t.ExhaustsX = in.x(*s.ExhaustsAt) / 10
+		part := clamp(float64(s.ExhaustsAt.Sub(now)) / float64(left))
+		t.ExhaustsX, t.ExhaustsY = in.x(*s.ExhaustsAt)/10, in.y(all+(s.ProjectedTotal-all)*part)/10
 	}
 	return t
-}
-
-// drawForecast adds what others use and where everything leads.
-func (t *timeline) drawForecast(s *daemon.ScopeState, in scale, now time.Time, low, high float64) {
-	used, all := float64(s.Used), float64(s.Used+s.External)
-	if s.External > 0 {
-		t.Others = polygon(in, point{s.WindowStart, 0}, point{now, all}, point{now, used})
-	}
-	if now.Before(s.WindowEnd) {
-		t.Projected = polyline(in, point{now, all}, point{s.WindowEnd, s.ProjectedTotal})
-		t.Band = polygon(in, point{now, all}, point{s.WindowEnd, high}, point{s.WindowEnd, low})
-	}
 }
 
 // point is a place in a timeline.
@@ -129,29 +126,21 @@ func polyline(in scale, points ...point) string {
 	return b.String()
 }
 
-func polygon(in scale, points ...point) string { return polyline(in, points...) + "Z" }
-
 func writePair(b *strings.Builder, x, y float64) {
 	b.WriteString(strconv.Itoa(int(math.Round(x))))
 	b.WriteByte(' ')
 	b.WriteString(strconv.Itoa(int(math.Round(y))))
 }
 
-// usedArea is the area under tapyr's own use. In a fixed window use adds up from its start, in a rolling one it is what the last
-// span holds. The slots are in order; the course between two steps is not drawn.
-func usedArea(s *daemon.ScopeState, in scale, now time.Time, steps int, rolling bool) string {
-	var b strings.Builder
-	x0, bottom := in.x(in.from), in.y(0)
-	b.WriteByte('M')
-	writePair(&b, x0, bottom)
-	width := now.Sub(in.from) / time.Duration(max(1, steps))
+// courseOf is tapyr's own use in so many steps up to now. In a fixed window use adds up from its start, in a rolling one it is what
+// the last span holds. Steps that change nothing are left out.
+func courseOf(s *daemon.ScopeState, in scale, now time.Time, steps int, rolling bool) []point {
+	width := now.Sub(in.from) / time.Duration(steps)
 	span := s.WindowEnd.Sub(s.WindowStart)
-	lastY, known := -1.0, consumptionOf(s.Timeline)
-	for i := 0; i <= steps; i++ {
+	known := consumptionOf(s.Timeline)
+	var course []point
+	for i := range steps {
 		at := in.from.Add(time.Duration(i) * width)
-		if i == steps {
-			at = now
-		}
 		from := s.WindowStart
 		switch {
 		case rolling:
@@ -159,22 +148,38 @@ func usedArea(s *daemon.ScopeState, in scale, now time.Time, steps int, rolling 
 		case at.Before(s.WindowStart):
 			from = time.Time{} // all that is known of the window before
 		}
-		y := in.y(float64(known.between(from, at)))
-		if i == steps {
-			y = in.y(float64(s.Used)) // what counts is the counter; slots that are not kept any more are missing above
+		used := float64(known.between(from, at))
+		if n := len(course); n == 0 || in.y(used) != in.y(course[n-1].units) {
+			course = append(course, point{at, used})
 		}
-		if y == lastY && i < steps {
-			continue
-		}
-		b.WriteByte('H')
-		b.WriteString(strconv.Itoa(int(math.Round(in.x(at)))))
-		b.WriteByte('V')
-		b.WriteString(strconv.Itoa(int(math.Round(y))))
-		lastY = y
 	}
-	b.WriteByte('V')
-	b.WriteString(strconv.Itoa(int(math.Round(bottom))))
-	b.WriteByte('Z')
+	// What counts is the counter: slots that are not kept any more are missing from the course.
+	return append(course, point{now, float64(s.Used)})
+}
+
+// withOthers adds the even course of others' use since the window's start.
+func withOthers(s *daemon.ScopeState, course []point, now time.Time) []point {
+	all := []point{{s.WindowStart, 0}}
+	elapsed := float64(now.Sub(s.WindowStart))
+	for _, p := range course {
+		if p.at.After(s.WindowStart) && elapsed > 0 {
+			all = append(all, point{p.at, p.units + float64(s.External)*float64(p.at.Sub(s.WindowStart))/elapsed})
+		}
+	}
+	return all
+}
+
+// stepArea is the area under a course that stays where it is until the next step.
+func stepArea(in scale, course []point) string {
+	var b strings.Builder
+	bottom := in.y(0)
+	b.WriteByte('M')
+	writePair(&b, in.x(course[0].at), bottom)
+	for _, p := range course {
+		b.WriteString("H" + strconv.Itoa(int(math.Round(in.x(p.at)))))
+		b.WriteString("V" + strconv.Itoa(int(math.Round(in.y(p.units)))))
+	}
+	b.WriteString("V" + strconv.Itoa(int(math.Round(bottom))) + "Z")
 	return b.String()
 }
 

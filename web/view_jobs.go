@@ -3,6 +3,7 @@ package web
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -134,7 +135,7 @@ func jobRow(j *daemon.JobState, s *daemon.Snapshot) []cell {
 }
 
 // hundredth keeps two decimals.
-func hundredth(f float64) float64 { return float64(int64(f*100+0.5)) / 100 }
+func hundredth(f float64) float64 { return math.Round(f*100) / 100 }
 
 func lastRun(j *daemon.JobState, s *daemon.Snapshot) cell {
 	if j.LastRun == nil {

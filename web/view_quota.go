@@ -3,6 +3,7 @@ package web
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -209,9 +210,9 @@ func quotaFigures(s *daemon.ScopeState, now time.Time) []quotaFigure {
 	}
 	if !isRolling(s, now) {
 		low, high := bandOf(s, now)
-		projected := figure(s.ProjectedTotal)
+		projected := figure(math.Round(s.ProjectedTotal))
 		if high-low >= 1 {
-			projected = fmt.Sprintf("%s (%s to %s)", projected, figure(float64(int64(low))), figure(float64(int64(high+0.5))))
+			projected += fmt.Sprintf(" (%s to %s)", figure(math.Round(low)), figure(math.Round(high)))
 		}
 		end := s.WindowEnd
 		figures = append(figures, quotaFigure{"At the reset", projected}, quotaFigure{"Resets", in(&end, now).Text + ", " + clock(end, now)})
@@ -225,7 +226,7 @@ func quotaFigures(s *daemon.ScopeState, now time.Time) []quotaFigure {
 }
 
 // tenth keeps one decimal.
-func tenth(f float64) float64 { return float64(int64(f*10+0.5)) / 10 }
+func tenth(f float64) float64 { return math.Round(f*10) / 10 }
 
 // quotaWords is the drawing in words.
 func quotaWords(s *daemon.ScopeState, state string, now time.Time) string {
@@ -237,7 +238,7 @@ func quotaWords(s *daemon.ScopeState, state string, now time.Time) string {
 	}
 	text += fmt.Sprintf(": %s of %s used by tapyr, %s by others", units(s.Used), units(s.Max), units(s.External))
 	if !isRolling(s, now) {
-		text += fmt.Sprintf(", %s projected in all", figure(s.ProjectedTotal))
+		text += fmt.Sprintf(", %s projected in all", figure(math.Round(s.ProjectedTotal)))
 	}
 	return text + "; " + state + "."
 }

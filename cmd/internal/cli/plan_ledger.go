@@ -2,100 +2,188 @@ package cli
 
 import (
 	"bytes"
-	"encoding/csv"
+	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
-	"strconv"
+	"slices"
 	"time"
 
+	"github.com/tapyr/tapyr/ledger"
+	"github.com/tapyr/tapyr/ledger/journal"
+	"github.com/tapyr/tapyr/ledger/sqlite"
 	"github.com/tapyr/tapyr/plan"
+	"github.com/tapyr/tapyr/schedule"
+	"github.com/tapyr/tapyr/validate"
 )
 
-// counterColumns are the columns of counters as CSV that a plan needs.
-var counterColumns = []string{"provider", "limit", "scope_key", "window_start", "window_end", "used", "observed_remaining", "observed_max", "observed_used"}
+const (
+	// historyRuns is how many of an instance's last runs say how many pages a run takes.
+	historyRuns = 20
+	// mostRuns bounds the runs that are read of one job.
+	mostRuns = 20_000
+	// latencySpan is the time before the present whose requests say how long one takes.
+	latencySpan = 24 * time.Hour
+)
 
-// readPlanState reads what is known from running.
-func readPlanState(file string) (*plan.State, error) {
-	data, err := os.ReadFile(file)
+// readPlanState reads what is known from running: a state file, or counters as "tapyr ledger export --what counters" writes them.
+func readPlanState(ctx context.Context, file string, config *validate.Config, now time.Time) (*plan.State, error) {
+	isState, err := isStateFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read %s: %w", file, cause(err))
+		return nil, err
 	}
-	return readCounters(file, data)
+	if !isState {
+		counters := &counterSink{}
+		if _, err := ledger.Import(ctx, counters, file, ledger.WhatCounters, journal.Options{}); err != nil {
+			return nil, fmt.Errorf("not counters as \"tapyr ledger export --what counters\" writes them: %w", err)
+		}
+		return &plan.State{Counters: counters.list}, nil
+	}
+	return readStateFile(ctx, file, config, now)
 }
 
-// readCounters reads counters as CSV, the form of tapyr ledger export --what counters.
-func readCounters(file string, data []byte) (*plan.State, error) {
-	reader := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))))
-	reader.ReuseRecord = true
-	header, err := reader.Read()
+// isStateFile tells by the first bytes: https://www.sqlite.org/fileformat.html, "The Database Header".
+func isStateFile(file string) (bool, error) {
+	f, err := os.Open(file)
 	if err != nil {
-		return nil, fmt.Errorf("%s:1: not counters as CSV: %w", file, err)
+		return false, fmt.Errorf("cannot read %s: %w", file, cause(err))
 	}
-	at := make(map[string]int)
-	for i, name := range header {
-		at[name] = i
+	defer f.Close()
+	head := make([]byte, 16)
+	if _, err := io.ReadFull(f, head); err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return false, fmt.Errorf("cannot read %s: %w", file, cause(err))
 	}
-	for _, name := range counterColumns {
-		if _, ok := at[name]; !ok {
-			return nil, fmt.Errorf("%s:1: there is no column %q; want the columns of \"tapyr ledger export --what counters --format csv\"", file, name)
-		}
+	return bytes.Equal(head, []byte("SQLite format 3\x00")), nil
+}
+
+// counterSink takes the counters of an import; it is no store for anything else.
+type counterSink struct {
+	ledger.Ledger
+	list []plan.Counter
+}
+
+// Apply implements ledger.Ledger.
+func (s *counterSink) Apply(_ context.Context, changes ledger.Changes) error {
+	for i := range changes.Counters {
+		s.list = append(s.list, planCounter(&changes.Counters[i]))
 	}
-	state := &plan.State{}
-	for {
-		record, err := reader.Read()
-		if err == io.EOF {
-			return state, nil
-		}
+	return nil
+}
+
+func planCounter(c *ledger.Counter) plan.Counter {
+	return plan.Counter{
+		Provider: c.Provider, Limit: c.Limit, Key: c.ScopeKey, Start: time.Unix(0, c.StartNanos).UTC(), End: time.Unix(0, c.EndNanos).UTC(),
+		UsedUnits: c.Used, ObservedRemaining: c.ObservedRemaining, ObservedMax: c.ObservedMax, ObservedUsed: c.ObservedUsed,
+	}
+}
+
+// readStateFile takes counters, inventories and history from a state file.
+func readStateFile(ctx context.Context, file string, config *validate.Config, now time.Time) (state *plan.State, err error) {
+	store, err := sqlite.Open(ctx, file, sqlite.Options{Mode: sqlite.ReadOnly})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	state = &plan.State{}
+	for c, err := range store.Counters(ctx, ledger.Interval{}) {
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
+			return nil, err
 		}
-		r := counterRecord{record: record, at: at}
-		counter := r.counter()
-		if r.err != nil {
-			line, _ := reader.FieldPos(0)
-			return nil, fmt.Errorf("%s:%d: %w", file, line, r.err)
+		state.Counters = append(state.Counters, planCounter(&c))
+	}
+	inventories, err := store.Inventories(ctx)
+	if err != nil {
+		return nil, err
+	}
+	state.Inventories = planInventories(inventories, config)
+	state.History, err = planHistory(ctx, store, config, now)
+	return state, err
+}
+
+// planInventories gives each item the variables of its ancestors. An inventory of an instance that the documents or its parent's
+// inventory no longer have is left out.
+func planInventories(list []ledger.Inventory, config *validate.Config) map[string][]map[string]string {
+	s := schedule.New(config)
+	for waiting := list; len(waiting) > 0; {
+		var later []ledger.Inventory
+		for _, inventory := range waiting {
+			if instance := s.Instance(inventory.Instance); instance != nil {
+				s.SetItems(instance, inventory.Items)
+			} else {
+				later = append(later, inventory) // its parent's may come behind it
+			}
 		}
-		state.Counters = append(state.Counters, counter)
+		if len(later) == len(waiting) {
+			break
+		}
+		waiting = later
 	}
+	return s.Inventories()
 }
 
-// counterRecord reads the fields of one row; the first error stays.
-type counterRecord struct {
-	record []string
-	at     map[string]int
-	err    error
+// planHistory is what the last good runs of each job took.
+func planHistory(ctx context.Context, store ledger.Ledger, config *validate.Config, now time.Time) (map[string]plan.History, error) {
+	latency, err := latencies(ctx, store, now)
+	if err != nil {
+		return nil, err
+	}
+	history := make(map[string]plan.History)
+	for _, job := range config.Jobs {
+		runs, err := store.Runs(ctx, job.Name, mostRuns)
+		if err != nil {
+			return nil, err
+		}
+		h := plan.History{RetryRatio: -1, LatencySeconds: latency[job.Name]}
+		var pages []int64
+		var all, requests int64
+		seen := make(map[string]int)
+		for i := range runs { // the latest first
+			r := &runs[i]
+			if r.Status != "ok" || seen[r.Instance] == historyRuns {
+				continue
+			}
+			seen[r.Instance]++
+			pages = append(pages, r.Pages)
+			all += r.Pages
+			requests += r.Requests
+		}
+		if len(pages) > 0 {
+			h.PagesPerRun = median(pages)
+		}
+		if all > 0 {
+			h.RetryRatio = float64(max(0, requests-all)) / float64(all)
+		}
+		if len(pages) > 0 || h.LatencySeconds > 0 {
+			history[job.Name] = h
+		}
+	}
+	return history, nil
 }
 
-func (r *counterRecord) text(name string) string { return r.record[r.at[name]] }
-
-func (r *counterRecord) time(name string) time.Time {
-	t, err := time.Parse(time.RFC3339Nano, r.text(name))
-	if err != nil && r.err == nil {
-		r.err = fmt.Errorf("%s is %q, want an instant such as 2026-11-30T00:00:00Z", name, r.text(name))
-	}
-	return t
+// median of a list that is not empty; of two in the middle their mean.
+func median(list []int64) float64 {
+	slices.SortFunc(list, cmp.Compare[int64])
+	n := len(list)
+	return float64(list[(n-1)/2]+list[n/2]) / 2
 }
 
-func (r *counterRecord) count(name string) *int64 {
-	if r.text(name) == "" {
-		return nil
+// latencies are the mean seconds that the requests of each job took lately.
+func latencies(ctx context.Context, store ledger.Ledger, now time.Time) (map[string]float64, error) {
+	sum, count := make(map[string]time.Duration), make(map[string]int64)
+	for row, err := range store.Journal(ctx, ledger.Interval{From: now.Add(-latencySpan), To: now}) {
+		if err != nil {
+			return nil, err
+		}
+		if row.Job != "" && row.Status != 0 {
+			sum[row.Job] += row.Latency
+			count[row.Job]++
+		}
 	}
-	n, err := strconv.ParseInt(r.text(name), 10, 64)
-	if (err != nil || n < 0) && r.err == nil {
-		r.err = fmt.Errorf("%s is %q, want a whole number", name, r.text(name))
+	mean := make(map[string]float64, len(sum))
+	for job, total := range sum {
+		mean[job] = total.Seconds() / float64(count[job])
 	}
-	return &n
-}
-
-func (r *counterRecord) counter() plan.Counter {
-	c := plan.Counter{
-		Provider: r.text("provider"), Limit: r.text("limit"), Key: r.text("scope_key"),
-		Start: r.time("window_start"), End: r.time("window_end"),
-		ObservedRemaining: r.count("observed_remaining"), ObservedMax: r.count("observed_max"), ObservedUsed: r.count("observed_used"),
-	}
-	if used := r.count("used"); used != nil {
-		c.UsedUnits = *used
-	}
-	return c
+	return mean, nil
 }
