@@ -127,6 +127,9 @@ func (d *Daemon) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if _, err := d.lookUp(w); err != nil {
+		return err // before anything is made
+	}
 	if d.store, err = sqlite.Open(ctx, w.settings.statePath, sqlite.Options{Mode: sqlite.Owner}); err != nil {
 		return d.explainState(err)
 	}

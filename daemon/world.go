@@ -86,15 +86,32 @@ func (d *Daemon) newWorld(config *validate.Config, generation int64) (*world, er
 	return w, nil
 }
 
-// connect makes the clients of the accounts that have jobs. The error is about a secret that is not there, or a certificate.
-func (d *Daemon) connect(w *world) error {
+// lookUp finds the secrets of the accounts that have jobs, by account.
+func (d *Daemon) lookUp(w *world) (map[string]map[string]string, error) {
+	all := make(map[string]map[string]string)
 	for _, a := range w.config.Accounts {
-		if !slices.ContainsFunc(w.kept.Jobs, func(j *validate.Job) bool { return j.Account.Name == a.Name }) && !d.allAccounts {
+		if !d.allAccounts && !slices.ContainsFunc(w.kept.Jobs, func(j *validate.Job) bool { return j.Account.Name == a.Name }) {
 			continue
 		}
 		secrets, err := Secrets(a, d.options.Getenv)
 		if err != nil {
-			return err
+			return nil, err
+		}
+		all[a.Name] = secrets
+	}
+	return all, nil
+}
+
+// connect makes the clients of the accounts that have jobs. The error is about a secret that is not there, or a certificate.
+func (d *Daemon) connect(w *world) error {
+	all, err := d.lookUp(w)
+	if err != nil {
+		return err
+	}
+	for _, a := range w.config.Accounts {
+		secrets, ok := all[a.Name]
+		if !ok {
+			continue
 		}
 		targets := []*schema.Target{nil}
 		if len(a.Spec.Targets) > 0 {
