@@ -27,8 +27,8 @@ type hourlyUse struct {
 type hourSeries struct {
 	// present is the consumption of the present hour, which is not in units yet.
 	present int64
-	first int64 // number of the first hour
-	units []float64
+	first   int64 // number of the first hour
+	units   []float64
 }
 
 // mostHours bounds a series to about a year; older hours are forgotten.
