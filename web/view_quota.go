@@ -60,6 +60,9 @@ func quotaLevel(s *daemon.ScopeState, now time.Time) (level, string) {
 	case paceOf(s, now) > 1.25 && usedPart(s) > 0.25:
 		return warn, "used faster than the window passes"
 	}
+	if isRolling(s, now) {
+		return good, "has room"
+	}
 	return good, "lasts to the reset"
 }
 
