@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/url"
 	"strconv"
-	"strings"
 
 	"github.com/tapyr/tapyr/expr"
 	"github.com/tapyr/tapyr/schema"
@@ -134,7 +133,7 @@ func (p *Pager) Items(ctx context.Context, body any) (items []any, ok bool, err 
 }
 
 // Next is where the next page is; nil where the page just read was the last. cut tells that there would be another, but maxPages
-// has been reached. The error is a *RepeatedPageError, or an *expr.EvalError where the page has not what an expression asks for.
+// has been reached. The error is a *RepeatedPageError, a *LinkError, or an *expr.EvalError where the page has not what an expression asks for.
 func (p *Pager) Next(ctx context.Context, a Answer) (next *url.URL, cut bool, err error) {
 	p.page++
 	d := p.declared
@@ -147,7 +146,10 @@ func (p *Pager) Next(ctx context.Context, a Answer) (next *url.URL, cut bool, er
 	case "cursor":
 		next, err = p.byCursor(ctx, a)
 	case "link_header":
-		next, err = p.byLink(a.URL, nextLink(a.Headers["link"]))
+		var reference string
+		if reference, err = nextLink(a.Headers["link"]); err == nil {
+			next, err = p.byLink(a.URL, reference)
+		}
 	case "expression":
 		next, err = p.byExpression(ctx, a)
 	}
@@ -232,58 +234,4 @@ func (p *Pager) once(kind, value string) error {
 	}
 	p.seen[value] = true
 	return nil
-}
-
-// nextLink is the target of the link whose relation is next in a Link header (RFC 8288), "" where there is none.
-func nextLink(header string) string {
-	for rest := header; ; {
-		open := strings.IndexByte(rest, '<')
-		if open < 0 {
-			return ""
-		}
-		end := strings.IndexByte(rest[open:], '>')
-		if end < 0 {
-			return ""
-		}
-		target := rest[open+1 : open+end]
-		params, after := cutUnquoted(rest[open+end+1:], ',')
-		if relationIsNext(params) {
-			return target
-		}
-		rest = after
-	}
-}
-
-// relationIsNext looks for rel=next among the parameters of a link; one rel may name several relations.
-func relationIsNext(params string) bool {
-	for params != "" {
-		var param string
-		param, params = cutUnquoted(params, ';')
-		name, value, _ := strings.Cut(param, "=")
-		if strings.EqualFold(strings.TrimSpace(name), "rel") {
-			for _, relation := range strings.Fields(strings.Trim(strings.TrimSpace(value), `"`)) {
-				if strings.EqualFold(relation, "next") {
-					return true
-				}
-			}
-			return false // the first rel counts
-		}
-	}
-	return false
-}
-
-// cutUnquoted cuts at the first separator outside double quotes.
-func cutUnquoted(text string, separator byte) (before, after string) {
-	quoted := false
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case c == separator && !quoted:
-			return text[:i], text[i+1:]
-		}
-	}
-	return text, ""
 }
