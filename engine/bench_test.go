@@ -182,8 +182,22 @@ func BenchmarkLimits(b *testing.B) {
 	}
 }
 
-// Memory of a live key: three limits, so a request opens three keys. The bar is 300 bytes.
+// Memory of a live key, opened by requests from strings. The bar is 300 bytes.
 func BenchmarkKeyMemory(b *testing.B) {
+	quotas := strings.Join(strings.Split(benchDocuments, "\n")[0:7], "\n") + "\n" + strings.Join(strings.Split(benchDocuments, "\n")[9:], "\n")
+	for name, documents := range map[string]string{"three": benchDocuments, "quota": quotas} {
+		b.Run(name, func(b *testing.B) {
+			for range b.N {
+				perKey, apart := keyMemory(b, documents)
+				b.ReportMetric(perKey, "B/key")
+				b.ReportMetric(apart, "B/key-apart")
+			}
+		})
+	}
+}
+
+// keyMemory opens many keys and weighs them; apart are timelines and the log of the last 15 minutes.
+func keyMemory(b testing.TB, documents string) (perKey, apart float64) {
 	const n = 100_000
 	heap := func() int64 {
 		runtime.GC()
@@ -192,28 +206,57 @@ func BenchmarkKeyMemory(b *testing.B) {
 		runtime.ReadMemStats(&m)
 		return int64(m.HeapAlloc)
 	}
-	for range b.N {
-		e := New(configOf(b, benchDocuments), Options{})
-		before := heap()
-		for i := range n {
-			q := benchRequest(i)
-			q.Vars["organizationId"] = strings.Clone(q.Vars["organizationId"])
-			t, _, err := e.ReserveRequest(benchStart, q, false, benchStart)
-			if err != nil {
-				b.Fatal(err)
-			}
-			e.Release(benchStart, t)
+	e := New(configOf(b, documents), Options{})
+	before := heap()
+	for i := range n {
+		q := benchRequest(i)
+		q.Vars["organizationId"] = strings.Clone(q.Vars["organizationId"])
+		t, _, err := e.ReserveRequest(benchStart, q, false, benchStart)
+		if err != nil {
+			b.Fatal(err)
 		}
-		total := heap() - before
-		keys := int64(e.Keys())
-		var apart int64
-		e.eachQuota(func(_ *scope, c *coldScope) { apart += int64(cap(c.quota.timeline.slots)) * 12 })
-		apart += int64(len(e.recent.ring)) * 16
-		b.ReportMetric(float64(total-apart)/float64(keys), "B/key")
-		b.ReportMetric(float64(apart)/float64(keys), "B/key-apart")
-		runtime.KeepAlive(e)
+		e.Release(benchStart, t)
+	}
+	total := heap() - before
+	aside := int64(len(e.recent.ring)) * 16
+	e.eachQuota(func(_ *scope, c *coldScope) { aside += int64(cap(c.quota.timeline.slots)) * 12 })
+	return float64(total-aside) / float64(e.Keys()), float64(aside) / float64(e.Keys())
+}
+
+func TestKeyMemory(t *testing.T) {
+	if perKey, _ := keyMemory(t, benchDocuments); perKey > 300 || perKey < 100 {
+		t.Errorf("%.0f bytes a key, want at most 300", perKey)
 	}
 }
+
+// Neither way of reserving allocates, once keys are open.
+func TestReserveDoesNotAllocate(t *testing.T) {
+	e, prepared := benchEngine(t, benchDocuments)
+	q := benchRequest(7)
+	now := benchStart
+	for range 2000 { // the log of the last 15 minutes has room
+		e.reserveRelease(t, now, prepared[7])
+	}
+	e.recent.first = e.recent.next
+	for name, f := range map[string]func(){
+		"prepared": func() { e.reserveRelease(t, now, prepared[7]) },
+		"strings": func() {
+			ticket, _, _ := e.ReserveRequest(now, q, false, now)
+			e.Release(now, ticket)
+		},
+		"settled": func() {
+			ticket, _, _ := e.Reserve(now, prepared[7], false, now)
+			e.Settle(now, ticket, &okResponse)
+			e.Release(now, ticket)
+		},
+	} {
+		if n := testing.AllocsPerRun(500, func() { f(); e.recent.first = e.recent.next }); n != 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+}
+
+var okResponse = Response{Status: 200}
 
 // parallel runs b.N operations on eight goroutines.
 func parallel(b *testing.B, op func(worker, i int)) {

@@ -89,7 +89,9 @@ func (e *Engine) correct(granted int64, en *entry, kept int64) {
 	}
 	for ; lo < l.next && l.at(lo).at == granted; lo++ {
 		if g := l.at(lo); g.scope == en.cold.id && g.units == clampUnits(en.cost) {
-			q.recent += int64(clampUnits(kept)) - int64(g.units)
+			if e.onWindow != nil {
+				q.recent += int64(clampUnits(kept)) - int64(g.units)
+			}
 			g.units = clampUnits(kept)
 			return
 		}

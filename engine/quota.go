@@ -12,10 +12,22 @@ type quota struct {
 	start, end int64
 	// carried are the units that were in flight when the window began. They are part of scope.used until it ends.
 	carried int64
-	// learned is the maximum that a response named, 0 where none did. It lasts across windows.
-	learned int64
 	// firstGrant is the instant of the key's first grant ever, never before it.
 	firstGrant int64
+	timeline   timeline
+	// timelineFrom is the start of the previous window.
+	timelineFrom int64
+	// touched: the window has a grant or a response.
+	touched bool
+
+	*quotaMore
+}
+
+// quotaMore is what only some keys know: those of rolling windows, of limits that read responses, and all where windows are
+// reported. The others share an empty one.
+type quotaMore struct {
+	// learned is the maximum that a response named, 0 where none did. It lasts across windows.
+	learned int64
 	// latestReset is the latest end of this window that a response named, 0 where none did; periodNanos is then the length of the
 	// computed window that held that response.
 	latestReset, periodNanos int64
@@ -25,18 +37,15 @@ type quota struct {
 	shown int64
 	// recent are the units of the last 15 minutes; kept only where windows are reported.
 	recent int64
-	// timelineFrom is the start of the previous window.
-	timelineFrom int64
 
-	seen     *seen  // what responses have shown; nil before the first
-	cells    *cells // units by the instant at which they leave (rolling)
-	timeline timeline
+	seen     *seen     // what responses have shown; nil before the first
+	cells    *cells    // units by the instant at which they leave (rolling)
 	counters *counters // of the window; nil unless windows are reported
-	// touched: the window has a grant or a response.
-	touched bool
 	// disagreed: the window has said that a header disagrees with the declared maximum.
 	disagreed bool
 }
+
+func newQuotaMore() *quotaMore { return &quotaMore{exhaustedUntil: -never} }
 
 // earlySpan is the longest time after a window's start in which an observation may still speak of the window before: clocks
 // differ.
@@ -198,9 +207,10 @@ func (e *Engine) turn(now int64, s *scope, c *coldScope) {
 	s.since, s.used = q.start, q.carried
 	s.clear(flagDipped)
 	s.set(flagFresh)
-	q.latestReset, q.periodNanos = 0, 0
-	q.exhaustedUntil = -never
-	q.disagreed, q.touched = false, false
+	q.touched = false
+	if q.quotaMore != e.noMore {
+		q.latestReset, q.periodNanos, q.exhaustedUntil, q.disagreed = 0, 0, -never, false
+	}
 	if q.seen != nil {
 		q.seen.held = false
 		q.seen.external = 0

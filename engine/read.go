@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -38,7 +39,7 @@ func (e *Engine) Read(now int64, q *Request, r *Response) (*Reading, error) {
 		return nil, err
 	}
 	rules := &p.account.provider.errors
-	out := &Reading{RateLimited: rules.outcomeOf(r) == outcomeLimited}
+	out := newReading(rules.outcomeOf(r) == outcomeLimited)
 	if out.RateLimited {
 		out.readPenalty(e, now, p, rules, r)
 	}
@@ -52,6 +53,13 @@ func (e *Engine) Read(now int64, q *Request, r *Response) (*Reading, error) {
 		}
 	}
 	return out, nil
+}
+
+// newReading has lists that are empty, not null.
+func newReading(limited bool) *Reading {
+	out := &Reading{RateLimited: limited, Ignored: []string{}}
+	out.PenaltyOn, out.Limits = slices.Grow(out.PenaltyOn, 1), slices.Grow(out.Limits, 1)
+	return out
 }
 
 func (out *Reading) readPenalty(e *Engine, now int64, p *Prepared, rules *errorRules, r *Response) {
@@ -96,9 +104,9 @@ func (out *Reading) readQuota(now int64, en *entry, r *Response) {
 		switch period := span.EndNanos - span.StartNanos; {
 		case x.reset <= now:
 			void = true
-			notes = append(notes, note{"reset", "is over, so remaining, used and percent are void"})
+			out.ignore(en, "reset", r, "is over, so remaining, used and percent are void")
 		case saturatedSub(x.reset, now) > saturatedAdd(period, period):
-			notes = append(notes, note{"reset", "is more than two periods away"})
+			out.ignore(en, "reset", r, "is more than two periods away")
 		default:
 			at := time.Unix(0, x.reset).UTC()
 			limit.ResetAt = &at
@@ -106,7 +114,7 @@ func (out *Reading) readQuota(now int64, en *entry, r *Response) {
 	}
 	remaining, ok, tooMuch := x.left(maximum)
 	if tooMuch != "" {
-		notes = append(notes, note{tooMuch, "is above the maximum"})
+		out.ignore(en, tooMuch, r, "is above the maximum")
 	}
 	if ok && !void {
 		limit.Remaining = &remaining
@@ -115,8 +123,19 @@ func (out *Reading) readQuota(now int64, en *entry, r *Response) {
 		out.Limits = append(out.Limits, limit)
 	}
 	for _, n := range notes {
-		out.Ignored = append(out.Ignored, en.limit.name+": "+n.header+" "+strconv.Quote(n.text))
+		out.Ignored = append(out.Ignored, en.limit.name+": "+n.header+" "+strconv.Quote(n.text)+" cannot be")
 	}
+}
+
+// ignore says why a value that can be read is not believed.
+func (out *Reading) ignore(en *entry, header string, r *Response, why string) {
+	y := en.limit.sync
+	from := map[string]*reader{"reset": y.reset, "remaining": y.remaining, "percent": y.percent}[header]
+	text := ""
+	if from != nil {
+		text = strconv.Quote(findField(r.Fields, from.name)) + " "
+	}
+	out.Ignored = append(out.Ignored, en.limit.name+": "+header+" "+text+why)
 }
 
 // CredentialKey is what stands for secrets in scope keys: an HMAC-SHA256 (RFC 2104) of them under a salt, 16 hexadecimal digits.

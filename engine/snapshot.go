@@ -194,7 +194,7 @@ func (e *Engine) Restore(now int64, snapshot *Snapshot) (skipped int) {
 	slices.SortStableFunc(recent, func(a, b recentGrant) int { return cmp.Compare(a.at, b.at) })
 	for _, g := range recent {
 		e.remember(g.at, g.scope, int64(g.units))
-		if c := e.slab.cold(g.scope); c.quota != nil {
+		if c := e.slab.cold(g.scope); e.onWindow != nil {
 			c.quota.recent += int64(g.units)
 		}
 	}
@@ -254,7 +254,12 @@ func (e *Engine) restoreScope(now int64, from *ScopeState) uint32 {
 		s.used, s.since = from.Used, min(from.StartNanos, now)
 		c.restoreRate(from.RateMicros)
 	case kindQuota:
-		c.quota.learned = from.Learned
+		if c.quota.quotaMore == e.noMore && (from.Learned != 0 || from.LatestResetNanos != 0 || from.Observed != nil || from.ExhaustedUntilNanos != 0) {
+			c.quota.quotaMore = newQuotaMore() // the limit read responses then
+		}
+		if from.Learned != 0 {
+			c.quota.learned = from.Learned
+		}
 		if l.cutsAs(from) {
 			e.restoreQuota(s, c, from)
 		}
@@ -279,11 +284,16 @@ func (e *Engine) restoreQuota(s *scope, c *coldScope, from *ScopeState) {
 		q.start, q.end = from.StartNanos, from.EndNanos
 		s.since = q.start
 	}
-	s.used, q.carried, q.shown = from.Used+from.Carried, from.Carried, from.Shown
+	s.used, q.carried = from.Used+from.Carried, from.Carried
+	if c.limit.anchored {
+		q.shown = from.Shown
+	}
 	if from.Dipped {
 		s.set(flagDipped)
 	}
-	q.latestReset, q.periodNanos = from.LatestResetNanos, from.PeriodNanos
+	if from.LatestResetNanos != 0 {
+		q.latestReset, q.periodNanos = from.LatestResetNanos, from.PeriodNanos
+	}
 	if from.FirstGrantNanos != 0 {
 		q.firstGrant = from.FirstGrantNanos
 	}

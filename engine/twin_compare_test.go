@@ -168,7 +168,11 @@ func TestTwin(t *testing.T) {
 		requests += len(rows)
 		w := &twin{config: config, keys: map[string]*twinKey{}, breakers: map[string]*twinBreaker{}, verdicts: map[int]decision{}}
 		want := w.run(rows)
-		got := enforce(t, config, New(config, Options{}), rows)
+		e := New(config, Options{})
+		got := enforce(t, config, e, rows)
+		if *e.noMore != *newQuotaMore() {
+			t.Fatal("what plain quotas share was written to")
+		}
 		for i := range rows {
 			kinds[got[i].kind(rows[i])]++
 			if a, b := got[i].words(), want[i].words(); a != b {
