@@ -33,7 +33,7 @@ var scopeSheet = func() *sheet[scopeAt] {
 		func(s S) (float64, bool) { return secondsOf(&s.WindowEnd) })
 	t.add(gauge, "projected_used", "What this tapyr will have used at the window's end, at the pace of the last 15 minutes.",
 		always(func(s S) float64 { return s.ProjectedEnd }))
-	t.add(gauge, "projected_total", "What everybody will have used at the window's end.", always(func(s S) float64 { return s.ProjectedTotal }))
+	t.add(gauge, "projected_usage", "What everybody will have used at the window's end.", always(func(s S) float64 { return s.ProjectedTotal }))
 	t.add(gauge, "exhaustion_eta_seconds", "Until nothing is left, at the present pace; absent where that is not within the window.",
 		func(s S) (float64, bool) {
 			if s.ExhaustsAt == nil {

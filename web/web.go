@@ -77,8 +77,8 @@ func New(o Options) http.Handler {
 func (s *server) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", s.page)
-	mux.HandleFunc("GET /healthz", probe(s.Daemon.Healthy))
-	mux.HandleFunc("GET /readyz", probe(s.Daemon.Ready))
+	mux.HandleFunc("GET /healthz", s.probe(s.Daemon.Healthy))
+	mux.HandleFunc("GET /readyz", s.probe(s.Daemon.Ready))
 	mux.Handle("GET /metrics", s.metrics)
 	mux.HandleFunc("GET /api/v1/status", s.status)
 	mux.HandleFunc("GET /api/v1/plan", s.plan)
@@ -122,12 +122,12 @@ func (s *server) noRoute(w http.ResponseWriter, r *http.Request, mux *http.Serve
 }
 
 // probe answers with what a check says.
-func probe(check func() error) http.HandlerFunc {
+func (s *server) probe(check func() error) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		if err := check(); err != nil {
 			w.WriteHeader(http.StatusServiceUnavailable)
-			_, _ = w.Write([]byte(err.Error() + "\n"))
+			_, _ = w.Write([]byte(s.Redact(err.Error()) + "\n"))
 			return
 		}
 		_, _ = w.Write([]byte("ok\n"))
