@@ -33,6 +33,9 @@ type Command struct {
 	Flags []cli.Flag
 	// Subcommands makes the command a group, which only names them.
 	Subcommands []*Command
+	// OutputFolder says that the value of -o is a folder, which the command
+	// itself writes into.
+	OutputFolder bool
 	// Hidden keeps the command out of lists; it still runs and has help.
 	Hidden bool
 	// Run does the work. Its errors become the exit status: nil is 0, a
@@ -67,6 +70,7 @@ var topCommands = []func() *Command{
 	newJobCommand,
 	newLedgerCommand,
 	newSmartflowCommand,
+	newSchemaCommand,
 	newCompletionCommand,
 	newManCommand,
 	newVersionCommand,
@@ -170,7 +174,11 @@ func (c *Command) build(env *Env, root *Command, usageError cli.OnUsageErrorFunc
 // invoke runs c and settles where its result went: a file named by -o appears
 // only if there is an answer, good news or bad.
 func (c *Command) invoke(env *Env, root *Command, cc *cli.Context) error {
-	out, err := env.openOutput(cc.String(outputFlagName), colorWanted(env, cc.Bool("no-color")))
+	target := cc.String(outputFlagName)
+	if c.OutputFolder {
+		target = ""
+	}
+	out, err := env.openOutput(target, colorWanted(env, cc.Bool("no-color")))
 	if err != nil {
 		return err
 	}
