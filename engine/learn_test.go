@@ -232,3 +232,18 @@ func TestTimeline(t *testing.T) {
 		t.Error("an unknown key has a timeline")
 	}
 }
+
+// A limit in shadow mode counts what it would have refused.
+func TestShadowed(t *testing.T) {
+	d := newDesk(t, oneLimit("kind: quota, max: 2, mode: shadow, window: { period: day } }\n    - { name: r, kind: rate, rate: 1/s, burst: 2, mode: shadow, scope: { by: [account] }", ""))
+	for range 5 {
+		if _, refused := d.try(goldenStart); refused != nil {
+			t.Fatal(refused)
+		}
+	}
+	got := map[string]int64{}
+	d.Shadowed(func(provider, limit string, n int64) { got[provider+"/"+limit] = n })
+	if got["vendor/l"] != 3 || got["vendor/r"] != 4 { // one of two tokens stays behind
+		t.Errorf("%v would have been refused, want 3 by the quota and 4 by the bucket", got)
+	}
+}

@@ -95,6 +95,17 @@ func (e *Engine) countShadows(now int64, p *Prepared, cl class) {
 	}
 }
 
+// Shadowed calls f with each limit in shadow mode and the number of requests that it would have refused so far.
+func (e *Engine) Shadowed(f func(provider, limit string, refusals int64)) {
+	for _, p := range e.config.Providers {
+		for _, l := range e.providers[p.Name].limits {
+			if l.shadow {
+				f(p.Name, l.name, l.shadowRefusals)
+			}
+		}
+	}
+}
+
 // countRefusal counts a refusal in the window of the quota that it names.
 func (e *Engine) countRefusal(p *Prepared, refused *RefusedError) {
 	if e.onWindow == nil {

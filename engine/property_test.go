@@ -132,25 +132,30 @@ func TestConservation(t *testing.T) {
 			e.Advance(now, decided)
 			want := map[string][3]int64{}
 			for ticket, p := range requests {
-				for i := range p.entries {
-					en := &p.entries[i]
-					name := en.limit.name + " " + e.key(en.cold)
-					n := want[name]
-					n[2]++
-					if granted[ticket] && en.limit.kind == kindConcurrency {
-						n[0]++
-					}
-					if granted[ticket] && !settled[ticket] && en.limit.kind == kindQuota {
-						n[1] += en.cost
-					}
-					want[name] = n
-				}
+				p.addTo(want, e, granted[ticket], settled[ticket])
 			}
 			if got := e.sums(); !reflect.DeepEqual(got, want) {
 				t.Fatalf("counted %v, want %v", got, want)
 			}
 		}
 	})
+}
+
+// addTo adds what a request that is granted or waits must hold.
+func (p *Prepared) addTo(sums map[string][3]int64, e *Engine, granted, settled bool) {
+	for i := range p.entries {
+		en := &p.entries[i]
+		name := en.limit.name + " " + e.key(en.cold)
+		n := sums[name]
+		n[2]++
+		if granted && en.limit.kind == kindConcurrency {
+			n[0]++
+		}
+		if granted && !settled && en.limit.kind == kindQuota {
+			n[1] += en.cost
+		}
+		sums[name] = n
+	}
 }
 
 // A waiter that is cancelled leaves no trace: whatever comes later is decided as if it had never come.
