@@ -173,18 +173,7 @@ func (s *loginSource) request(ctx context.Context) (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	values := make(map[string]string, len(secrets)+2)
-	for name, secret := range secrets {
-		values[name] = secret
-	}
-	// username and password stand for the credentials that these fields name, whatever those are called.
-	if s.spec.Username != "" {
-		values["username"] = secrets[s.spec.Username]
-	}
-	if s.spec.Password != "" {
-		values["password"] = secrets[s.spec.Password]
-	}
-	body, err := loginBody(login.Body, values)
+	body, err := loginBody(login.Body, secrets)
 	if err != nil {
 		return nil, err
 	}
@@ -193,7 +182,7 @@ func (s *loginSource) request(ctx context.Context) (*http.Request, error) {
 		return nil, err
 	}
 	if login.Body == nil && s.spec.Username != "" {
-		request.SetBasicAuth(values["username"], values["password"])
+		request.SetBasicAuth(secrets[s.spec.Username], secrets[s.spec.Password])
 	}
 	if json.Valid(body) {
 		request.Header.Set("Content-Type", "application/json")
@@ -202,7 +191,7 @@ func (s *loginSource) request(ctx context.Context) (*http.Request, error) {
 	}
 	request.Header.Set("Accept", "application/json")
 	for name, value := range login.Headers {
-		request.Header.Set(name, Expand(value, values))
+		request.Header.Set(name, Expand(value, secrets))
 	}
 	return request, nil
 }
