@@ -272,14 +272,14 @@ func unreadable(err error) error {
 	switch {
 	case errors.As(err, &large):
 		return large
+	case errors.Is(err, io.EOF), errors.As(err, &syntax) && syntax.ByteOffset == 0 && errors.Is(err, io.ErrUnexpectedEOF):
+		return &bodyError{"the body is empty; send a JSON object"}
 	case errors.As(err, &syntax):
 		return &bodyError{fmt.Sprintf("the body is not JSON: %v at byte %d", syntax.Err, syntax.ByteOffset)}
 	case errors.As(err, &semantic) && semantic.Err != nil:
 		return &bodyError{fmt.Sprintf("the body is not what is expected at %s: %v", quoted(string(semantic.JSONPointer)), semantic.Err)}
 	case errors.As(err, &semantic):
 		return &bodyError{fmt.Sprintf("the body is not what is expected at %s: a JSON %s", quoted(string(semantic.JSONPointer)), semantic.JSONKind)}
-	case errors.Is(err, io.EOF):
-		return &bodyError{"the body is empty; send a JSON object"}
 	}
 	return &bodyError{"the body could not be read"}
 }
