@@ -42,7 +42,9 @@ func (s *Schedule) Adopt(now int64, p *plan.Plan) []Change {
 	s.held = p.Adopt(before, time.Unix(0, now), s.config.Settings.ReplanInterval)
 	s.asked, s.plannedNanos, s.turnNanos = false, now, never
 	for i := range p.Scopes {
-		if end := p.Scopes[i].WindowEnd; !end.IsZero() && end.UnixNano() > now {
+		// A window that turns more often than plans are made is planned for as it mostly is.
+		start, end := p.Scopes[i].WindowStart, p.Scopes[i].WindowEnd
+		if end.Sub(start) > s.config.Settings.ReplanInterval && end.UnixNano() > now {
 			s.turnNanos = min(s.turnNanos, end.UnixNano())
 		}
 	}
@@ -120,10 +122,14 @@ func firstAfter(now, phase, interval int64) int64 {
 	return now - over + interval
 }
 
-// Counters are what an engine has counted and seen of each quota, for plan.State.
-func Counters(e *engine.Engine, now int64) []plan.Counter {
+// Counters are what an engine has counted and seen of each quota, for plan.State. Of a window that is no longer than the time
+// between two plans only the maximum matters: what of it is used will be forgotten before the next plan.
+func Counters(e *engine.Engine, now int64, replanInterval time.Duration) []plan.Counter {
 	var out []plan.Counter
 	e.Projections(now, func(p *engine.Projection) {
+		if length := p.EndNanos - p.StartNanos; length <= int64(replanInterval) {
+			p.StartNanos, p.EndNanos, p.Used, p.External = now, now+length, 0, 0
+		}
 		c := plan.Counter{
 			Provider: p.Provider, Limit: p.Limit, Key: p.Key, Start: time.Unix(0, p.StartNanos).UTC(),
 			End: time.Unix(0, p.EndNanos).UTC(), UsedUnits: p.Used, ObservedMax: &p.Max,

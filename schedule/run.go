@@ -105,8 +105,12 @@ type Run struct {
 	deadline int64
 }
 
-// Begin is a run of an instance of a Schedule that starts now.
+// Begin is a run of an instance that starts now.
 func Begin(now int64, i *Instance) Run {
+	if i.backoff == nil { // not one of a Schedule's
+		b := BackoffOf(i.Job.Account.Provider)
+		i.backoff = &b
+	}
 	return Run{Instance: i, StartedNanos: now, Page: 1, backoff: i.backoff, deadline: now + int64(i.Job.Deadline)}
 }
 

@@ -55,7 +55,8 @@ type JobReport struct {
 	// Runs were started, Failed of them did not get all their pages, Missed starts were made up for by others.
 	Runs, Failed, Missed int64
 	Requests, Retries    int64
-	// DesiredSeconds is the interval asked for, PlannedSeconds the mean of those that plans gave, each for as long as it held.
+	// DesiredSeconds is the interval asked for, PlannedSeconds the one that would have made as many runs as those that plans gave, each
+	// for as long as it held.
 	DesiredSeconds, PlannedSeconds float64
 	// MeanSeconds and LongestSeconds are between the starts of one instance's runs; 0 where no instance ran twice.
 	MeanSeconds, LongestSeconds float64
@@ -115,7 +116,7 @@ type jobState struct {
 	lastSeen map[*schedule.Instance]int64
 	held     time.Duration
 	heldFrom int64
-	heldSum  float64 // seconds times seconds
+	heldRuns float64 // that the intervals held so far would have made
 	heldFor  float64
 }
 
@@ -164,7 +165,7 @@ func (j *jobState) finished(step schedule.Step) {
 func (j *jobState) hold(now int64, interval time.Duration) {
 	if j.held > 0 {
 		span := float64(now-j.heldFrom) / 1e9
-		j.heldSum += span * j.held.Seconds()
+		j.heldRuns += span / j.held.Seconds()
 		j.heldFor += span
 	}
 	j.held, j.heldFrom = interval, now
@@ -277,7 +278,7 @@ func (j *jobState) close(w *world, last *plan.Plan) JobReport {
 	}
 	j.hold(w.end, j.held)
 	if j.heldFor > 0 {
-		out.PlannedSeconds = j.heldSum / j.heldFor
+		out.PlannedSeconds = j.heldFor / j.heldRuns
 	}
 	if last != nil {
 		for i := range last.Jobs {

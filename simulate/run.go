@@ -202,7 +202,7 @@ func (w *world) plan(now int64) {
 	known := w.schedule.Inventories()
 	in := plan.Input{
 		Config: w.Config, At: time.Unix(0, now).UTC(), Fanout: make(map[string]int64),
-		State: &plan.State{Counters: schedule.Counters(w.engine, now), Inventories: known, History: w.history.Plan()},
+		State: &plan.State{Counters: schedule.Counters(w.engine, now, w.Config.Settings.ReplanInterval), Inventories: known, History: w.history.Plan()},
 	}
 	for job, n := range w.Fanout {
 		if _, listed := known[job]; !listed {

@@ -64,6 +64,7 @@ var topCommands = []func() *Command{
 	newPlanCommand,
 	newInspectCommand,
 	newReplayCommand,
+	newSimulateCommand,
 	newRunCommand,
 	newCheckCommand,
 	newStatusCommand,
