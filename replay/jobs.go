@@ -140,24 +140,27 @@ func (t *jobTallies) report() []Job {
 	return list
 }
 
-// latencies is a histogram whose cells are an eighth of a power of two wide: quantiles are right to 12%, in 4 KiB.
-type latencies struct{ cells [520]int64 }
+// latencies is a histogram whose cells are a 32nd of a power of two wide: quantiles are right to 3%, in 16 KiB.
+type latencies struct{ cells [1920]int64 }
 
-// cellOf is the cell of a latency: its highest bit and the three bits below it.
+// subBits tells cells within one power of two apart.
+const subBits = 5
+
+// cellOf is the cell of a latency: its highest bit and the bits below it.
 func cellOf(nanos int64) int {
-	if nanos < 8 {
+	if nanos < 1<<subBits {
 		return int(max(nanos, 0))
 	}
 	high := bits.Len64(uint64(nanos)) - 1
-	return (high-2)*8 + int(nanos>>(high-3))&7
+	return (high-subBits+1)<<subBits + int(nanos>>(high-subBits))&(1<<subBits-1)
 }
 
 // lowest is the smallest latency of a cell.
 func lowest(cell int) int64 {
-	if cell < 8 {
+	if cell < 1<<subBits {
 		return int64(cell)
 	}
-	return int64(8+cell%8) << (cell/8 - 1)
+	return int64(1<<subBits+cell&(1<<subBits-1)) << (cell>>subBits - 1)
 }
 
 func (l *latencies) add(nanos int64) { l.cells[cellOf(nanos)]++ }

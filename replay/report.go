@@ -73,7 +73,7 @@ type Job struct {
 	// PagesPerRun is the median number of first attempts of a run of an instance; a run begins at least half an interval after
 	// the one before. 0 where the job is not among the documents.
 	PagesPerRun float64
-	// LatencyP50Seconds and LatencyP95Seconds are quantiles, right to 12%.
+	// LatencyP50Seconds and LatencyP95Seconds are quantiles, right to 3%.
 	LatencyP50Seconds, LatencyP95Seconds float64
 }
 

@@ -96,10 +96,6 @@ func (t *requests) resolve(r journal.Request, now int64) *request {
 	} else {
 		job = found // whose request it is like; a row that names no job cannot wait all the same
 	}
-	if job != nil {
-		q.job = s.jobs.of(job.Name, r.Account)
-		q.instance = q.job.instance(&q.request.Request, job)
-	}
 	s.settleBefore(now)
 	if s.enforce {
 		now-- // what is due at the instant itself comes with the arrivals
@@ -110,6 +106,10 @@ func (t *requests) resolve(r journal.Request, now int64) *request {
 		return q
 	}
 	q.prepared = p
+	if job != nil {
+		q.job = s.jobs.of(job.Name, r.Account)
+		q.instance = q.job.instance(&q.request.Request, job)
+	}
 	q.hourly = s.hour.uses(s.engine.Met(p))
 	return q
 }

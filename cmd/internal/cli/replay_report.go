@@ -94,7 +94,10 @@ func (r *replayRun) headline() cell {
 	note(int64(len(report.Disagreements)), "disagreement", styleWarn)
 	note(report.Journal.Duplicates, "duplicate", stylePlain)
 	note(report.Journal.BadRows, "bad row", styleWarn)
-	note(report.Unresolved, "row without a known account", styleWarn)
+	if report.Unresolved > 0 {
+		notes = append(notes, counted64(report.Unresolved, "row")+" without a known account")
+		overall = worse(overall, styleWarn)
+	}
 	if len(notes) == 0 {
 		notes = append(notes, "every budget held")
 	}
