@@ -238,7 +238,9 @@ func (d *Daemon) replan() {
 	w, now := d.world, d.world.gate.Now()
 	state := &plan.State{Inventories: w.schedule.Inventories(), History: d.history.Plan()}
 	d.mu.Unlock()
-	w.gate.Do(func(e *engine.Engine, at int64) { state.Counters = schedule.Counters(e, at) })
+	w.gate.Do(func(e *engine.Engine, at int64) {
+		state.Counters = schedule.Counters(e, at, w.kept.Settings.ReplanInterval)
+	})
 	made := plan.Make(plan.Input{Config: w.kept, At: time.Unix(0, now).UTC(), State: state})
 
 	d.mu.Lock()
