@@ -70,6 +70,7 @@ var topCommands = []func() *Command{
 	newStatusCommand,
 	newJobCommand,
 	newLedgerCommand,
+	newSpendCommand,
 	newSmartflowCommand,
 	newSchemaCommand,
 	newCompletionCommand,
