@@ -293,7 +293,11 @@ func (s *shapeReport) problem(e *jsonschema.ValidationError, location []string, 
 	default:
 		message = fmt.Sprintf("%s is %s, want %s%s", name, quoted(value), want, numberHint(value, want))
 	}
-	s.doc.Problems = append(s.doc.Problems, s.doc.Problem(SeverityError, rule, at, message))
+	p := s.doc.Problem(SeverityError, rule, at, message)
+	if value == nil {
+		p.Position = s.doc.KeyPosition(at) // an empty value is nowhere
+	}
+	s.doc.Problems = append(s.doc.Problems, p)
 }
 
 // expected says what a schema wants of a value.

@@ -3,6 +3,7 @@ package schema
 import (
 	"strconv"
 	"strings"
+	"unicode"
 
 	"go.yaml.in/yaml/v4"
 )
@@ -39,7 +40,7 @@ func (d *Document) PositionWithin(path string, line, column int) Position {
 		return at
 	case strings.Contains(n.Value, "\n"),
 		n.Style&yaml.SingleQuotedStyle != 0 && strings.Contains(n.Value, "'"),
-		n.Style&yaml.DoubleQuotedStyle != 0 && strings.ContainsAny(n.Value, "\"\\"):
+		n.Style&yaml.DoubleQuotedStyle != 0 && strings.ContainsFunc(n.Value, func(r rune) bool { return r == '"' || r == '\\' || !unicode.IsPrint(r) }):
 		return at // breaks and escapes have shifted what follows
 	case quoted:
 		column++

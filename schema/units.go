@@ -108,7 +108,9 @@ func (d Duration) String() string {
 		}
 	}
 	if rest > 0 {
-		b.WriteString(strconv.FormatFloat(rest.Seconds(), 'f', -1, 64) + "s")
+		// Not by way of a float: 1.122 s must not become 1.1219999999999999s.
+		seconds := fmt.Sprintf("%d.%09d", rest/time.Second, rest%time.Second)
+		b.WriteString(strings.TrimRight(strings.TrimRight(seconds, "0"), ".") + "s")
 	}
 	return b.String()
 }
@@ -202,15 +204,16 @@ func (r Rate) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 // Decimal is an exact decimal number. The zero value is 0.
 type Decimal struct{ v apd.Decimal }
 
-// ParseDecimal reads a decimal number such as 0.29. Infinities, not-a-number and more than 30 digits or an exponent beyond 30
-// are errors.
+// ParseDecimal reads a decimal number such as 0.29. Infinities, not-a-number, more than 30 digits before the point or in all, and
+// more than 30 decimals are errors.
 func ParseDecimal(text string) (Decimal, error) {
 	var d Decimal
 	_, _, err := d.v.SetString(text)
 	if err != nil || d.v.Form != apd.Finite {
 		return Decimal{}, fmt.Errorf("%q is not a decimal number", text)
 	}
-	if d.v.NumDigits() > 30 || d.v.Exponent < -30 || d.v.Exponent > 30 {
+	const most = 30
+	if d.v.NumDigits()+int64(max(d.v.Exponent, 0)) > most || d.v.Exponent < -most {
 		return Decimal{}, fmt.Errorf("%q has more than 30 digits", text)
 	}
 	return d, nil

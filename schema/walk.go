@@ -17,6 +17,7 @@ type walker struct {
 	depth      int
 	overflowed bool // too much was found: the document is given up
 	open       []*yaml.Node
+	warned     map[*yaml.Node]bool
 }
 
 // step is a path's last element; the path is the chain to the top.
@@ -214,6 +215,13 @@ func (w *walker) warn(n *yaml.Node, at *step, message string) {
 		w.overflowed = true
 		return
 	}
+	if w.warned[n] {
+		return // a node that aliases repeat is one place to look at
+	}
+	if w.warned == nil {
+		w.warned = make(map[*yaml.Node]bool)
+	}
+	w.warned[n] = true
 	path := at.String()
 	w.doc.Problems = append(w.doc.Problems, Problem{
 		Position: nodePosition(w.doc.File, n), Severity: SeverityWarning, Rule: RuleAmbiguous, Message: message, Path: path, Concealed: concealed(path),
@@ -233,9 +241,9 @@ func (w *walker) scalar(n *yaml.Node, at *step) any {
 		switch {
 		case !plain(n):
 		case sexagesimal.MatchString(text):
-			w.warn(n, at, fmt.Sprintf("%s is read as a time of day, but is a number to YAML 1.1 readers; write \"%s\" in quotes", text, text))
+			w.warn(n, at, fmt.Sprintf("%s is read as a text, as a time of day must be, but is a number to YAML 1.1 readers; write it in quotes", shown(text, at)))
 		case ambiguousBool.MatchString(text):
-			w.warn(n, at, fmt.Sprintf("%s is read as a text, but is true or false to YAML 1.1 readers; write it in quotes", text))
+			w.warn(n, at, fmt.Sprintf("%s is read as a text, but is true or false to YAML 1.1 readers; write it in quotes", shown(text, at)))
 		}
 		return text
 	default:
@@ -249,13 +257,21 @@ func (w *walker) number(n *yaml.Node, at *step) any {
 	text := n.Value
 	switch {
 	case leadingZero.MatchString(text):
-		w.fail(n, RuleAmbiguous, at, fmt.Sprintf("%s begins with a zero: some YAML readers take it for an octal number; write %s, or quotes if it is a name", text, strings.TrimLeft(strings.TrimLeft(text, "+-"), "0_")))
+		w.fail(n, RuleAmbiguous, at, fmt.Sprintf("%s begins with a zero: some YAML readers take it for an octal number; leave the zero out, or write quotes if it is a name", shown(text, at)))
 	case len(text) > 40 || !jsonNumber.MatchString(text):
-		w.fail(n, RuleShape, at, fmt.Sprintf("number %s is not in plain decimal digits, such as 15, 0.5 or 1e6", clip(text)))
+		w.fail(n, RuleShape, at, fmt.Sprintf("%s is not a number in plain decimal digits, such as 15, 0.5 or 1e6", shown(text, at)))
 	default:
 		return json.Number(text)
 	}
 	return nil
+}
+
+// shown is a value as a message may show it: not where a secret may stand by mistake.
+func shown(text string, at *step) string {
+	if concealed(at.String()) {
+		return "the value"
+	}
+	return clip(text)
 }
 
 // clip shortens a value for a message.
