@@ -68,8 +68,13 @@ func spendReportView(r *report.Report, zone *time.Location) *reportView {
 	}
 	view := &reportView{headline: cell{fmt.Sprintf("%s, version %s, in %s, %s", r.Policy, r.Version, r.Unit, span), stylePlain}}
 	lines := &table{columns: []column{
-		{title: "Budget", fit: fitCut}, {title: "Limit", right: true}, {title: "Reserved", right: true}, {title: "Settled", right: true},
-		{title: "Left", right: true}, {title: "Protected", right: true}, {title: "Waiting", right: true},
+		{title: "Budget", fit: fitCut},
+		{title: "Limit", right: true},
+		{title: "Reserved", right: true},
+		{title: "Settled", right: true},
+		{title: "Left", right: true},
+		{title: "Protected", right: true},
+		{title: "Waiting", right: true},
 	}}
 	for _, l := range append([]report.Line{r.Account}, r.Capabilities...) {
 		name := l.Capability
