@@ -172,10 +172,11 @@ func assign(vars map[string]string, name, value string) bool {
 	return true
 }
 
-// Expand puts the variables' values, percent-encoded, into the path. missing names the first variable that has none.
+// Expand puts the variables' values, percent-encoded, into the path. missing names the first variable that has none, or an empty
+// one: without that segment the path would be another endpoint's.
 func (t *Template) Expand(vars map[string]string) (path, missing string) {
 	for _, name := range t.Vars {
-		if _, ok := vars[name]; !ok {
+		if vars[name] == "" {
 			return "", name
 		}
 	}
