@@ -13,6 +13,9 @@ type RecorderOptions struct {
 	// MinLease and MaxLease bound the units that a count is written ahead; defaults 1 and 1,000. A crash costs at most
 	// MaxLease units of each count.
 	MinLease, MaxLease int64
+	// LeaseOf bounds the leases of one limit's counts further: a lease of 5 is a trifle of 5,000 a day, and half of 10 a day. At 0
+	// each count is written as it is. Nil is no further bound. It is called under the recorder's lock.
+	LeaseOf func(provider, limit string) int64
 	// MaxRows bounds the journal rows that wait for a store that fails; default 200,000. Beyond it the oldest are dropped, and
 	// counted: counts are never dropped.
 	MaxRows int
@@ -211,7 +214,7 @@ func (r *Recorder) collect(now int64, exact bool) *flight {
 			continue
 		}
 		c := e.value
-		c.Lease = e.leave(c.Used, r.lease(c.Used-e.atFlush, over))
+		c.Lease = e.leave(c.Used, r.lease(c.CounterKey, c.Used-e.atFlush, over))
 		c.Used = e.writing
 		f.Counters = append(f.Counters, c)
 	}
@@ -222,7 +225,7 @@ func (r *Recorder) collect(now int64, exact bool) *flight {
 			continue
 		}
 		m := e.value
-		m.Lease = e.leave(m.Used, r.lease(m.Used-e.atFlush, over))
+		m.Lease = e.leave(m.Used, r.lease(m.CounterKey, m.Used-e.atFlush, over))
 		m.Used = e.writing
 		f.Minutes = append(f.Minutes, m)
 	}
@@ -240,12 +243,16 @@ func (e *recorded[T]) leave(used, lease int64) int64 {
 }
 
 // lease is the units to write ahead, from those used since the last flush: half as many again.
-func (r *Recorder) lease(recent int64, over bool) int64 {
+func (r *Recorder) lease(key CounterKey, recent int64, over bool) int64 {
 	if over {
 		return 0
 	}
 	recent = min(max(recent, 0), r.options.MaxLease)
-	return min(max(recent+(recent+1)/2, r.options.MinLease), r.options.MaxLease)
+	lease := min(max(recent+(recent+1)/2, r.options.MinLease), r.options.MaxLease)
+	if r.options.LeaseOf != nil {
+		lease = min(lease, max(0, r.options.LeaseOf(key.Provider, key.Limit)))
+	}
+	return lease
 }
 
 // failed marks again what was not written. The store may have it nevertheless, where the answer was lost.

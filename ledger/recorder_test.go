@@ -74,6 +74,24 @@ func TestLease(t *testing.T) {
 	}
 }
 
+// TestLeaseOf: a lease is bounded by what it means to the limit; at 0 every count is written as it is.
+func TestLeaseOf(t *testing.T) {
+	for bound, want := range map[int64]int64{0: 100, 3: 103, -1: 100, 1000: 250} {
+		store := ledgertest.NewMemory()
+		r := ledger.NewRecorder(ledger.RecorderOptions{LeaseOf: func(provider, limit string) int64 { return bound }})
+		r.Counter(counter("k", 100))
+		if err := r.Flush(t.Context(), store, now, false); err != nil {
+			t.Fatal(err)
+		}
+		if used, _ := stored(t, store, "k"); used != want {
+			t.Errorf("bound %d: stored %d, want %d", bound, used, want)
+		}
+		if r.Counter(counter("k", want+1)) {
+			t.Errorf("bound %d: what is beyond the lease is covered", bound)
+		}
+	}
+}
+
 // failing fails a flush after it was written: as when the answer is lost.
 type failing struct {
 	ledger.Ledger
