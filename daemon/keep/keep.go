@@ -8,7 +8,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tapyr/tapyr/engine"
@@ -31,6 +34,7 @@ const forgetAfter = 35 * 24 * time.Hour
 type Keeper struct {
 	store    ledger.Ledger
 	recorder *ledger.Recorder
+	config   atomic.Pointer[validate.Config] // that of the engine in force
 
 	mu     sync.Mutex // guards what follows
 	health Health
@@ -56,10 +60,29 @@ type Health struct {
 
 // New keeps in a store, which the caller closes after the last Flush; nil keeps nothing.
 func New(store ledger.Ledger) *Keeper {
-	return &Keeper{
-		store: store, recorder: ledger.NewRecorder(ledger.RecorderOptions{}),
-		noted: make(map[ledger.CounterKey]int64), cells: make(map[ledger.CounterKey]int64),
+	k := &Keeper{store: store, noted: make(map[ledger.CounterKey]int64), cells: make(map[ledger.CounterKey]int64)}
+	k.recorder = ledger.NewRecorder(ledger.RecorderOptions{LeaseOf: k.leaseOf})
+	return k
+}
+
+// leasePart is the part of a quota, as 1 in so many, that a crash may cost at the most: of less than a hundred units none.
+const leasePart = 100
+
+// leaseOf is how far ahead the counts of a limit may be written.
+func (k *Keeper) leaseOf(provider, name string) int64 {
+	config := k.config.Load()
+	if config == nil {
+		return 0
 	}
+	limit := limitOf(config, provider, name)
+	if limit == nil || limit.Spec.Max == nil {
+		return 0
+	}
+	maximum, _ := limit.Max(nil)
+	if values := limit.Spec.Max.Values; len(values) > 0 {
+		maximum = slices.Min(slices.Collect(maps.Values(values)))
+	}
+	return maximum / leasePart
 }
 
 // Row, Run and Inventory note an outcome of a request, how a run went, and what it found.
@@ -135,6 +158,7 @@ func (h Health) Fault() string {
 
 // Count takes down the counts of an engine. It is called under the engine's lock.
 func (k *Keeper) Count(config *validate.Config, s *engine.Snapshot) {
+	k.config.Store(config)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for i := range s.Scopes {

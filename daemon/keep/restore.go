@@ -16,6 +16,7 @@ import (
 // Restore is what an engine starts from: the state as it was at the last flush, and on top of it whatever counts were written later,
 // leases included. So after a crash a count is too high by at most its lease, and never too low.
 func (k *Keeper) Restore(ctx context.Context, now time.Time, config *validate.Config) (*engine.Snapshot, error) {
+	k.config.Store(config)
 	from, err := k.store.Restore(ctx, now, Horizon(config))
 	if err != nil {
 		return nil, err
