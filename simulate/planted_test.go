@@ -2,6 +2,7 @@ package simulate_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -62,11 +63,14 @@ func TestPlantedBugs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds a package several times")
 	}
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skip("needs the go command")
+	}
 	list := planted
 	if !soak() {
 		list = list[:1]
 	}
-	for _, bug := range list {
+	for i, bug := range list {
 		t.Run(bug.name, func(t *testing.T) {
 			source, err := filepath.Abs("../engine/" + bug.file)
 			if err != nil {
@@ -92,8 +96,8 @@ func TestPlantedBugs(t *testing.T) {
 			if err := os.WriteFile(list, overlay, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			command := exec.CommandContext(t.Context(), "go", "test", "-overlay", list, "-count=1", "-run", "^TestSeeds$", ".")
-			command.Env = append(os.Environ(), "TAPYR_PLANTED=1", "TAPYR_SOAK=1")
+			command := exec.CommandContext(t.Context(), "go", "test", "-overlay", list, "-count=1", "-run", "^TestSeeds$|^TestHunt$", "-v", ".")
+			command.Env = append(os.Environ(), fmt.Sprintf("TAPYR_PLANTED=%d", i+1), "TAPYR_SOAK=1")
 			output, err := command.CombinedOutput()
 			if err == nil {
 				t.Fatalf("1000 seeds did not find it:\n%s", output)
@@ -108,6 +112,9 @@ func TestPlantedBugs(t *testing.T) {
 				t.Fatalf("the test fails for another reason than a broken %s:\n%s", bug.want, output)
 			}
 			t.Log(line)
+			if i == 0 && !strings.Contains(string(output), "--- PASS: TestHunt") {
+				t.Errorf("Hunt does not find it, or does not make it as short as it gets:\n%s", output)
+			}
 		})
 	}
 }
