@@ -75,11 +75,16 @@ func (c *Config) names() (providers, accounts, jobs []string) {
 	return providers, accounts, jobs
 }
 
-// reference reports a name that is not among the known ones. An empty one is the business of missing-field.
+// reference reports a name that is not among the known ones; what is a noun, perhaps with " of PROVIDER". An empty name is the business of missing-field.
 func (f *finder) reference(doc *schema.Document, path, what, name string, known nameSet) {
-	if name != "" && !known.has(name) {
-		f.at(doc, path, "there is no %s %q%s", what, name, f.hint(name, known.list))
+	if name == "" || known.has(name) {
+		return
 	}
+	what, of, _ := strings.Cut(what, " of ")
+	if of != "" {
+		of = " of " + of
+	}
+	f.at(doc, path, "there is no %s %q%s%s", what, name, of, f.hint(name, known.list))
 }
 
 // hint names the nearest of the known names, or all of them where they are few. Only the first findings of a rule get one:

@@ -41,7 +41,9 @@ func (f *finder) unsupplied(j *Job) {
 			doc, at := j.place(path)
 			known := "; it has no variables"
 			if len(supplied) > 0 {
-				known = f.hint(name, supplied)
+				if known = schema.DidYouMean(name, supplied); known == "" {
+					known = "; it has " + list(supplied)
+				}
 			}
 			f.at(doc, at, "nothing supplies {%s} to job %q%s", name, j.Name, known)
 		}
