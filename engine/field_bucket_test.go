@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tapyr/tapyr/golden"
 )
 
 // serve runs a server's side of a bucket: the cases that presume no guard token.
@@ -44,7 +46,7 @@ func TestFieldCostAboveBurst(t *testing.T) { // TB-01
 		Result      string
 		TokensAfter int64
 	}
-	fieldCase(t, "TB-01", &in, &want)
+	golden.Case(t, "TB-01", &in, &want)
 	config := configOf(t, oneLimit(fmt.Sprintf("kind: rate, rate: %s, burst: %d, cost: %d", in.Rate, in.Request.Cost, in.Request.Cost), ""))
 	config.Providers[0].Limits[0].Burst = in.Burst // documents that say so are an error already
 	e := New(config, Options{})
@@ -61,7 +63,7 @@ func TestFieldCostAboveBurst(t *testing.T) { // TB-01
 func TestFieldFractionsAreKept(t *testing.T) { // TB-04
 	var in struct{ Rate string }
 	var want struct{ Allowed int }
-	fieldCase(t, "TB-04", &in, &want)
+	golden.Case(t, "TB-04", &in, &want)
 	s, d := newServed(t, oneLimit("kind: rate, burst: 1, rate: "+in.Rate, "")), newDesk(t, oneLimit("kind: rate, burst: 1, rate: "+in.Rate, ""))
 	served, granted := 0, 0
 	for ms := int64(0); ms <= 10_000; ms += 250 {
@@ -83,7 +85,7 @@ func TestFieldClockBackAndForth(t *testing.T) { // TB-06
 		Burst int
 	}
 	var want struct{ Allowed int }
-	fieldCase(t, "TB-06", &in, &want)
+	golden.Case(t, "TB-06", &in, &want)
 	s := newServed(t, oneLimit(fmt.Sprintf("kind: rate, burst: %d, rate: %s", in.Burst, in.Rate), ""))
 	for range in.Burst {
 		s.allow(0)
@@ -111,7 +113,7 @@ func TestFieldBucketIsNoWindow(t *testing.T) { // TB-08
 		}
 	}
 	var want struct{ A, B, AThrough60s int }
-	fieldCase(t, "TB-08", &in, &want)
+	golden.Case(t, "TB-08", &in, &want)
 	rate := strings.TrimSuffix(in.A.Rate, "in") // 15/min
 	count := func(documents string, until int64) (n int) {
 		s := newServed(t, documents)
@@ -143,7 +145,7 @@ func TestFieldBoundaryDoubling(t *testing.T) { // TB-10
 		B     struct{ Window string }
 	}
 	var want struct{ A, B []string }
-	fieldCase(t, "TB-10", &in, &want)
+	golden.Case(t, "TB-10", &in, &want)
 	run := func(limit string) (words []string) {
 		d := newDesk(t, oneLimit(limit, ""))
 		for _, at := range in.Calls {
@@ -173,7 +175,7 @@ func TestFieldCancelledWaiter(t *testing.T) { // TB-13
 		B    struct{ CtxTimeout string }
 	}
 	var want struct{ A, C float64 }
-	fieldCase(t, "TB-13", &in, &want)
+	golden.Case(t, "TB-13", &in, &want)
 	synctest.Test(t, func(t *testing.T) {
 		e := New(configOf(t, oneLimit("kind: rate, burst: 1, rate: "+in.Rate, "")), Options{})
 		g := e.Gate()
@@ -216,7 +218,7 @@ func TestFieldBigWaiterDoesNotStarve(t *testing.T) { // TB-15
 		Big        string
 		SmallFirst float64
 	}
-	fieldCase(t, "TB-15", &in, &want)
+	golden.Case(t, "TB-15", &in, &want)
 	d := newDesk(t, oneLimit(fmt.Sprintf("kind: rate, rate: %s, burst: %d, costs: [{ endpoints: [/big], cost: %d }]", in.Rate, in.Burst, in.Waiters[0].Cost), ""))
 	for range in.Burst - 1 { // the guard token stays
 		d.send(0, 0, 200)
@@ -255,7 +257,7 @@ func TestFieldNoDeadlock(t *testing.T) { // TB-16
 		}
 	}
 	var want struct{ BothDoneBySeconds float64 }
-	fieldCase(t, "TB-16", &in, &want)
+	golden.Case(t, "TB-16", &in, &want)
 	first := "scope: { by: [account] }, kind: concurrency, max: 1 }\n    - { name: b, kind: concurrency, max: 1, scope: { by: [provider] }"
 	run, _ := time.ParseDuration(in.Jobs[0].Run)
 	synctest.Test(t, func(t *testing.T) {
@@ -288,7 +290,7 @@ func TestFieldNoDeadlock(t *testing.T) { // TB-16
 func TestFieldLongWait(t *testing.T) { // TB-18
 	var in struct{ Rate string }
 	var want struct{ SecondWaitSeconds float64 }
-	fieldCase(t, "TB-18", &in, &want)
+	golden.Case(t, "TB-18", &in, &want)
 	synctest.Test(t, func(t *testing.T) {
 		g := New(configOf(t, oneLimit("kind: rate, burst: 1, rate: "+in.Rate, "")), Options{}).Gate()
 		defer g.Close()

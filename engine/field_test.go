@@ -1,47 +1,15 @@
 package engine
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/tapyr/tapyr/golden"
 	"github.com/tapyr/tapyr/match"
 )
-
-// fieldCase decodes a case from the field: what it is given, and what it expects.
-func fieldCase(t *testing.T, id string, input, expected any) {
-	t.Helper()
-	var file struct {
-		Cases []struct {
-			ID              string
-			Input, Expected json.RawMessage
-		}
-	}
-	text, err := os.ReadFile("../testdata/cases/field.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(text, &file); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range file.Cases {
-		if c.ID != id {
-			continue
-		}
-		if err := json.Unmarshal(c.Input, input); err != nil {
-			t.Fatalf("%s: input: %v", id, err)
-		}
-		if err := json.Unmarshal(c.Expected, expected); err != nil {
-			t.Fatalf("%s: expected: %v", id, err)
-		}
-		return
-	}
-	t.Fatalf("field.json has no case %s", id)
-}
 
 // oneLimit is a provider with one limit of an account, and further lines of its spec.
 func oneLimit(limit, more string) string {
@@ -154,7 +122,7 @@ func TestFieldRetryAfterEpoch(t *testing.T) { // RA-01
 	var want struct {
 		AcceptAny []string `json:"accept_any"`
 	}
-	fieldCase(t, "RA-01", &in, &want)
+	golden.Case(t, "RA-01", &in, &want)
 	d := newDesk(t, oneLimit(slots, ""))
 	now := in.Now.UnixNano()
 	d.send(now, now, in.Status, fields(in.Headers)...)
@@ -170,7 +138,7 @@ func TestFieldDateIsMeasuredAgainstDate(t *testing.T) { // RA-03
 		Status         int
 	}
 	var want struct{ WaitSeconds []float64 }
-	fieldCase(t, "RA-03", &in, &want)
+	golden.Case(t, "RA-03", &in, &want)
 	for i, clock := range in.LocalClockEach {
 		d := newDesk(t, oneLimit(slots, ""))
 		now := clock.UnixNano()
@@ -187,7 +155,7 @@ func TestFieldRetryAfterNonsense(t *testing.T) { // RA-05
 		Backoff     struct{ Base string }
 	}
 	var want struct{ WaitSeconds []any }
-	fieldCase(t, "RA-05", &in, &want)
+	golden.Case(t, "RA-05", &in, &want)
 	for i, text := range in.HeadersEach {
 		d := newDesk(t, oneLimit(slots, "  errors: { rateLimited: { defaultPenalty: "+in.Backoff.Base+" } }"))
 		d.send(0, 0, 429, Field{"Retry-After", text})
@@ -210,7 +178,7 @@ func TestFieldNoHotLoop(t *testing.T) { // RA-07
 		}
 	}
 	var want struct{ MinSpacingSeconds []float64 }
-	fieldCase(t, "RA-07", &in, &want)
+	golden.Case(t, "RA-07", &in, &want)
 	for _, headers := range in.HeadersEach {
 		d := newDesk(t, oneLimit(slots, "  errors: { rateLimited: { defaultPenalty: "+in.Retry.Base+" } }"))
 		now := time.Date(2026, 3, 2, 10, 0, 0, 0, time.UTC).UnixNano()
@@ -232,7 +200,7 @@ func TestFieldWaitAboveMost(t *testing.T) { // RA-08
 		Status  int
 	}
 	var want struct{ Wait string }
-	fieldCase(t, "RA-08", &in, &want)
+	golden.Case(t, "RA-08", &in, &want)
 	ears := &ears{}
 	config := configOf(t, oneLimit(slots, "  errors: { rateLimited: { maxPenalty: "+in.MaxWait+" } }"))
 	d := &desk{Engine: New(config, Options{Observer: ears}), t: t}
@@ -257,7 +225,7 @@ func TestFieldCooldownIsSharedAndOnlyGrows(t *testing.T) { // RA-10
 		First  struct{ Worker2At float64 }
 		Second struct{ NotBefore float64 }
 	}
-	fieldCase(t, "RA-10", &in, &want)
+	golden.Case(t, "RA-10", &in, &want)
 	run := func(events []event) float64 {
 		d := newDesk(t, oneLimit(slots, ""))
 		var tickets []Ticket
@@ -286,7 +254,7 @@ func TestFieldCooldownIsSharedAndOnlyGrows(t *testing.T) { // RA-10
 func TestFieldBackoffDoesNotOverflow(t *testing.T) { // RA-13
 	var in struct{ Attempts []int }
 	var want struct{ WaitMs []float64 }
-	fieldCase(t, "RA-13", &in, &want)
+	golden.Case(t, "RA-13", &in, &want)
 	for i, attempt := range in.Attempts {
 		got := min(grown(int64(50*time.Millisecond), attempt+1), int64(500*time.Millisecond)) // the case's own cap is maxPenalty
 		if float64(got)/1e6 != want.WaitMs[i] {
@@ -317,7 +285,7 @@ func reading(t *testing.T, documents string, now int64, headers map[string]strin
 func TestFieldLimitIsAList(t *testing.T) { // RH-01
 	var in struct{ Headers map[string]string }
 	var want struct{ Limit, Remaining int64 }
-	fieldCase(t, "RH-01", &in, &want)
+	golden.Case(t, "RH-01", &in, &want)
 	r := reading(t, oneLimit(fmt.Sprintf(synced, 1000, "minute"), ""), 0, in.Headers)
 	if len(r.Limits) != 1 || *r.Limits[0].Max != want.Limit || *r.Limits[0].Remaining != want.Remaining || len(r.Ignored) != 0 {
 		t.Errorf("%+v, want limit %d, remaining %d", r, want.Limit, want.Remaining)
@@ -329,7 +297,7 @@ func TestFieldResetIsADuration(t *testing.T) { // RH-03
 		HeadersEach []string `json:"headers_each"`
 	}
 	var want struct{ ResetInSeconds []float64 }
-	fieldCase(t, "RH-03", &in, &want)
+	golden.Case(t, "RH-03", &in, &want)
 	for i, text := range in.HeadersEach {
 		for _, format := range []string{formatAuto, formatGoDuration} {
 			at, ok := parseReset(text, format, 1e18)
@@ -343,7 +311,7 @@ func TestFieldResetIsADuration(t *testing.T) { // RH-03
 func TestFieldResetIsPast(t *testing.T) { // RH-05
 	var in struct{ Headers map[string]string }
 	var want struct{ WaitSeconds float64 }
-	fieldCase(t, "RH-05", &in, &want)
+	golden.Case(t, "RH-05", &in, &want)
 	d := newDesk(t, oneLimit(fmt.Sprintf(synced, 10, "hour"), ""))
 	now := httpDate(t, in.Headers["Date"])
 	d.send(now-1, now, 200, fields(in.Headers)...)
@@ -360,7 +328,7 @@ func TestFieldCachedAnswer(t *testing.T) { // RH-07
 		Remaining, Limit int64
 		Reset            time.Time
 	}
-	fieldCase(t, "RH-07", &in, &want)
+	golden.Case(t, "RH-07", &in, &want)
 	d := newDesk(t, oneLimit(fmt.Sprintf(synced, 5000, "hour"), ""))
 	now := want.Reset.Add(-30 * time.Minute).UnixNano()
 	d.send(now, now+1, 200, fields(in.First.Headers)...)
@@ -377,7 +345,7 @@ func TestFieldCachedAnswer(t *testing.T) { // RH-07
 func TestFieldRemainingBelowZero(t *testing.T) { // RH-08
 	var in struct{ Headers map[string]string }
 	var want struct{ Remaining string }
-	fieldCase(t, "RH-08", &in, &want)
+	golden.Case(t, "RH-08", &in, &want)
 	r := reading(t, oneLimit(fmt.Sprintf(synced, 100, "minute"), ""), 0, in.Headers)
 	if !strings.Contains(want.Remaining, "ignored") || r.Limits[0].Remaining != nil || len(r.Ignored) != 1 {
 		t.Errorf("%+v: -1 must be ignored, and be said to be", r)
@@ -387,7 +355,7 @@ func TestFieldRemainingBelowZero(t *testing.T) { // RH-08
 func TestFieldDoubledHeader(t *testing.T) { // RH-11
 	var in struct{ Headers map[string]string }
 	var want struct{ ResetIn, Remaining float64 }
-	fieldCase(t, "RH-11", &in, &want)
+	golden.Case(t, "RH-11", &in, &want)
 	r := reading(t, oneLimit(fmt.Sprintf(synced, 100, "minute"), ""), 0, in.Headers)
 	if l := r.Limits[0]; float64(*l.Remaining) != want.Remaining || float64(l.ResetAt.UnixNano())/1e9 != want.ResetIn {
 		t.Errorf("%+v, want remaining %v, reset in %v s", l, want.Remaining, want.ResetIn)
@@ -407,7 +375,7 @@ func TestFieldLateAnswer(t *testing.T) { // RH-12
 		Remaining int64
 		Second    string
 	}
-	fieldCase(t, "RH-12", &in, &want)
+	golden.Case(t, "RH-12", &in, &want)
 	const base = int64(600e9) // far from the window's start
 	run := func(answers []answer) *desk {
 		d := newDesk(t, oneLimit(fmt.Sprintf(synced, 30, "hour"), ""))

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/tapyr/tapyr/golden"
 )
 
 func TestFieldMidnightTwice(t *testing.T) { // CAL-06
@@ -18,7 +20,7 @@ func TestFieldMidnightTwice(t *testing.T) { // CAL-06
 		}
 	}
 	var want struct{ Allowed, Denied []int }
-	fieldCase(t, "CAL-06", &in, &want)
+	golden.Case(t, "CAL-06", &in, &want)
 	d := newDesk(t, oneLimit(fmt.Sprintf("kind: quota, max: %d, window: { period: %s, timezone: %s }", in.Limit.Quota, in.Limit.Per, in.Limit.Timezone), ""))
 	for i, ev := range in.Events {
 		allowed, denied := d.many(ev.T.UnixNano(), ev.Calls)
@@ -52,7 +54,7 @@ func TestFieldRollingAcrossFallBack(t *testing.T) { // CAL-16
 		Call time.Time
 	}
 	var want struct{ NextAllowed time.Time }
-	fieldCase(t, "CAL-16", &in, &want)
+	golden.Case(t, "CAL-16", &in, &want)
 	d := newDesk(t, oneLimit(fmt.Sprintf("kind: quota, max: %d, window: { rolling: %s }", in.Limit.Quota, in.Limit.Window), ""))
 	at, next := in.Call.UnixNano(), want.NextAllowed.UnixNano()
 	d.send(at, at, 200)
@@ -75,7 +77,7 @@ func TestFieldExternalUse(t *testing.T) { // LG-20
 		} `json:"headers_each"`
 	}
 	var want struct{ External []int64 }
-	fieldCase(t, "LG-20", &in, &want)
+	golden.Case(t, "LG-20", &in, &want)
 	for i, h := range in.HeadersEach {
 		d := newDesk(t, oneLimit(fmt.Sprintf(synced, in.Quota, "hour"), ""))
 		now, used := int64(600e9), in.LedgerInWindow

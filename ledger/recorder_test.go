@@ -2,16 +2,15 @@ package ledger_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
+	"github.com/tapyr/tapyr/golden"
 	"github.com/tapyr/tapyr/ledger"
 	"github.com/tapyr/tapyr/ledger/ledgertest"
 )
@@ -282,7 +281,7 @@ func TestLG10Restart(t *testing.T) {
 		ThenCalls   int
 	}
 	var want struct{ Allowed, Denied, LedgerTotal int64 }
-	field(t, "LG-10", &in, &want)
+	golden.Case(t, "LG-10", &in, &want)
 	store := ledgertest.NewMemory()
 	// A lease of 1: the case has no room for units lost to a crash. They are flushed before each is spent.
 	before := ledger.NewRecorder(ledger.RecorderOptions{MinLease: 1, MaxLease: 1})
@@ -324,33 +323,6 @@ func spend(t *testing.T, r *ledger.Recorder, store ledger.Ledger, used int64) {
 			t.Fatal(err)
 		}
 	}
-}
-
-// field decodes a case of testdata/cases/field.json.
-func field(t *testing.T, id string, input, expected any) {
-	t.Helper()
-	text, err := os.ReadFile("../testdata/cases/field.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var file struct {
-		Cases []struct {
-			ID              string
-			Input, Expected json.RawMessage
-		}
-	}
-	if err := json.Unmarshal(text, &file); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range file.Cases {
-		if c.ID == id {
-			if err := errors.Join(json.Unmarshal(c.Input, input), json.Unmarshal(c.Expected, expected)); err != nil {
-				t.Fatal(err)
-			}
-			return
-		}
-	}
-	t.Fatalf("no case %s", id)
 }
 
 // TestConcurrentFlush: grants and flushes side by side keep the rule, for each count that was covered.

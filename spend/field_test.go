@@ -5,45 +5,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/tapyr/tapyr/golden"
 	"github.com/tapyr/tapyr/spend"
 	"github.com/tapyr/tapyr/spend/book"
 	"github.com/tapyr/tapyr/spend/chain"
 	"github.com/tapyr/tapyr/spend/spendtest"
 )
-
-// fieldCase decodes the case of this id from the cases that people who do this job have reported.
-func fieldCase(t *testing.T, id string, input, expected any) {
-	t.Helper()
-	data, err := os.ReadFile("../testdata/cases/field.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var file struct {
-		Cases []struct {
-			ID              string
-			Input, Expected json.RawMessage
-		}
-	}
-	if err := json.Unmarshal(data, &file); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range file.Cases {
-		if c.ID != id {
-			continue
-		}
-		if err := errors.Join(json.Unmarshal(c.Input, input), json.Unmarshal(c.Expected, expected)); err != nil {
-			t.Fatalf("%s: %v", id, err)
-		}
-		return
-	}
-	t.Fatalf("case %s is not in the file", id)
-}
 
 // fieldPolicy has one route for each cost, and one capability for each that takes it alone.
 func fieldPolicy(t *testing.T, limit string, costs ...string) *spend.Policy {
@@ -123,7 +95,7 @@ func TestFieldConcurrentCalls(t *testing.T) {
 		Committed       string
 		Second          struct{ Granted, Denied int }
 	}
-	fieldCase(t, "SP-01", &in, &want)
+	golden.Case(t, "SP-01", &in, &want)
 	m := newFieldMachine(t, fieldPolicy(t, in.Cap, in.ConcurrentReservations[0], in.Spent))
 	m.admit("spent", "c1")
 	m.settle("spent", in.Spent)
@@ -150,7 +122,7 @@ func TestFieldTinyCosts(t *testing.T) {
 		A string
 		B struct{ Stored string }
 	}
-	fieldCase(t, "SP-03", &in, &want)
+	golden.Case(t, "SP-03", &in, &want)
 	var n int
 	var cost string
 	if _, err := fmt.Sscanf(in.A.Costs, "%d x %s", &n, &cost); err != nil {
@@ -178,7 +150,7 @@ func TestFieldBadAmounts(t *testing.T) {
 		Results    []string
 		SpentAfter string
 	}
-	fieldCase(t, "SP-04", &in, &want)
+	golden.Case(t, "SP-04", &in, &want)
 	m := newFieldMachine(t, fieldPolicy(t, in.Cap, in.Spent))
 	m.admit("spent", "c0")
 	for i, cost := range in.Costs {
@@ -208,7 +180,7 @@ func TestFieldDoubleRelease(t *testing.T) {
 		Available []int
 		Spent     int
 	}
-	fieldCase(t, "SP-06", &in, &want)
+	golden.Case(t, "SP-06", &in, &want)
 	m := newFieldMachine(t, fieldPolicy(t, fmt.Sprint(in.Cap), "4"))
 	for i, op := range in.Ops {
 		words := strings.Fields(op)
@@ -243,7 +215,7 @@ func TestFieldFallbackToPaidRoute(t *testing.T) {
 		Budget struct{ Cap, Spent string }
 	}
 	var want struct{ CallsToPaid int }
-	fieldCase(t, "SP-09", &in, &want)
+	golden.Case(t, "SP-09", &in, &want)
 	text := fmt.Sprintf(`
 apiVersion: tapyr/v1alpha1
 kind: SpendPolicy
@@ -285,7 +257,7 @@ func TestFieldChain(t *testing.T) {
 		Tampers []string `json:"tamper_each"`
 	}
 	var want struct{ VerifyWithAnchor, VerifyWithoutAnchor []string }
-	fieldCase(t, "SP-11", &in, &want)
+	golden.Case(t, "SP-11", &in, &want)
 	for i, tamper := range in.Tampers {
 		var entries []chain.Entry
 		var head chain.Head
@@ -358,7 +330,7 @@ func TestFieldTwoBudgets(t *testing.T) {
 		Reserve json.Number
 	}
 	var want struct{ TeamReserved, TeamSpent json.Number }
-	fieldCase(t, "SP-14", &in, &want)
+	golden.Case(t, "SP-14", &in, &want)
 	others := spendtest.Units(t, in.Budgets.Org.Spent.String()).Sub(spendtest.Units(t, in.Budgets.Team.Spent.String()))
 	text := fmt.Sprintf(`
 apiVersion: tapyr/v1alpha1
