@@ -129,3 +129,13 @@ func TestCopyFilesCopiesFromTheRoot(t *testing.T) {
 		t.Errorf("%v, %.50q", err, got)
 	}
 }
+
+func TestMissingProgram(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	if got := missingProgram("Run\n" + fenced("console", "$ promtool check rules x")); got != "promtool is not installed (Debian's package prometheus has it)" {
+		t.Errorf("%q", got)
+	}
+	if got := missingProgram("promtool is a program"); got != "" {
+		t.Errorf("%q", got)
+	}
+}
