@@ -130,6 +130,11 @@ func (r *restorer) minutes(now int64, minutes []ledger.Minute) {
 		slices.SortFunc(s.Scope.Timeline, func(a, b engine.Slot) int { return int(min(1, max(-1, a.StartNanos-b.StartNanos))) })
 		if limit := limitOf(r.config, s.Scope.Provider, s.Scope.Limit); rolling(limit) && extra[s] > 0 {
 			s.Scope.Cells = append(s.Scope.Cells, engine.Slot{StartNanos: now, Units: extra[s]})
+			if anchored := limit.Spec.Window.Anchor == "firstRequest"; anchored && s.Scope.EndNanos <= now {
+				// The window that reports show opened with a request after the state was written, in the last slot or now.
+				s.Scope.StartNanos, s.Scope.Shown = now, 0
+				s.Scope.EndNanos = now + int64(limit.Window.Length())
+			}
 			s.Scope.Shown += extra[s]
 		}
 	}
