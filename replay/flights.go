@@ -15,8 +15,8 @@ type flight struct {
 	ticket  engine.Ticket
 	row     rowPlace
 	latency int64
-	// request tells the job.
 	request *request
+	job     *jobTally
 	// record is where the response's values are, while the batch is the present one; else detached.
 	record   *journal.Record
 	response engine.Response
@@ -82,7 +82,7 @@ func (s *side) record(b *journal.Batch, rec *journal.Record, q *request) {
 	q.granted(s, rec.AtNanos)
 	slot := f.slot()
 	fl := &f.slots[slot]
-	fl.ticket, fl.row, fl.latency, fl.request, fl.record = ticket, placeOf(rec), rec.LatencyNanos, q, rec
+	fl.ticket, fl.row, fl.latency, fl.request, fl.job, fl.record = ticket, placeOf(rec), rec.LatencyNanos, q, q.job, rec
 	f.seq++
 	f.push(landing{rec.AtNanos + rec.LatencyNanos, f.seq, slot})
 }
@@ -132,8 +132,8 @@ func (f *flights) land() int32 {
 	if fl.record != nil {
 		fl.read(f.batch)
 	}
-	if fl.request.job != nil {
-		fl.request.job.latency.add(fl.latency)
+	if fl.job != nil {
+		fl.job.latency.add(fl.latency)
 	}
 	f.landed = append(f.landed, slot)
 	return slot

@@ -81,14 +81,11 @@ func (h *hourly) uses(met []engine.Met) []hourlyUse {
 }
 
 // count notes a grant.
-func (h *hourly) count(uses []hourlyUse) {
-	for i := range uses {
-		u := &uses[i]
-		if u.series.present == 0 {
-			h.touched = append(h.touched, u.series)
-		}
-		u.series.present += u.cost
+func (h *hourly) count(u *hourlyUse) {
+	if u.series.present == 0 {
+		h.touched = append(h.touched, u.series)
 	}
+	u.series.present += u.cost
 }
 
 // turn ends the hours before now, and returns the end of the one that holds it.

@@ -64,8 +64,13 @@ func (j *jobTally) instance(r *match.Request, job *validate.Job) *instance {
 
 // granted counts a grant.
 func (q *request) granted(s *side, now int64) {
-	if len(q.hourly) > 0 {
-		s.hour.count(q.hourly)
+	if q.use.series != nil {
+		s.hour.count(&q.use)
+		if q.more {
+			for i := range q.moreUses {
+				s.hour.count(&q.moreUses[i])
+			}
+		}
 	}
 	j := q.job
 	if j == nil {

@@ -12,22 +12,30 @@ import (
 )
 
 // request is what is known of all rows that have the same request: it is resolved once, and then found by its number. What every
-// row needs stands first, in one cache line.
+// row needs stands first, in one cache line: a journal has thousands of them, and waiting for memory is most of a replay's work.
 type request struct {
 	// prepared is nil where the request cannot be resolved.
 	prepared *engine.Prepared
 	// job is nil where the row names none that is known, and instance where its runs are not told apart.
 	job      *jobTally
 	instance *instance
-	// hourly are the keys whose consumption by the hour is kept, with this request's costs.
-	hourly []hourlyUse
-	// rows have the request.
-	rows  int64
-	retry bool
+	// use is the first key whose consumption by the hour is kept, with this request's cost; more tells that there are others.
+	use         hourlyUse
+	more, retry bool
+	// odd tells that rows have to be counted: names in it are unknown, or it cannot be resolved.
+	odd bool
 	// patience is how long it may wait: its job's deadline, 0 where the job is not known.
 	patience int64
 
-	request engine.Request
+	*requestDetails
+}
+
+// requestDetails are what few rows need.
+type requestDetails struct {
+	request  engine.Request
+	moreUses []hourlyUse
+	// rows have the request, where it is odd.
+	rows int64
 	// why it cannot be resolved.
 	why     error
 	unknown []UnknownName
@@ -37,8 +45,12 @@ type request struct {
 type requests struct {
 	side *side
 	list []*request
+	// room is where the next ones are made, close to each other.
+	room []request
 	// local holds those of one batch that have no number for the whole journal.
 	local map[int32]*request
+	// touched is what lookUp read, so that it reads.
+	touched int64
 	templates
 }
 
@@ -48,6 +60,31 @@ func (t *requests) begin() {
 		t.side.tally(q)
 		delete(t.local, number)
 	}
+}
+
+// lookUp finds the requests that are known already, and touches what their rows will need.
+func (t *requests) lookUp(b *journal.Batch, block []journal.Record, known *[ahead]*request) {
+	for i := range block {
+		known[i] = nil
+		if number := int(block[i].Request); uint(number) < uint(len(t.list)) {
+			known[i] = t.list[number]
+		}
+	}
+	touched := int64(0)
+	for i := range block {
+		if q := known[i]; q != nil && q.prepared != nil {
+			touched += q.prepared.Touch()
+			if q.instance != nil {
+				touched += q.instance.pages
+			}
+		}
+		if rec := &block[i]; len(b.Fields(rec)) > 0 {
+			if text := b.Value(rec, 0).Text; len(text) > 0 {
+				touched += int64(text[0])
+			}
+		}
+	}
+	t.touched += touched
 }
 
 // of is the request of a record.
@@ -63,14 +100,17 @@ func (t *requests) of(b *journal.Batch, rec *journal.Record) *request {
 			return q
 		}
 	}
-	q := t.resolve(b.Request(rec), rec.AtNanos)
 	if number < 0 {
+		q := &request{requestDetails: new(requestDetails)}
+		t.resolve(q, b.Request(rec), rec.AtNanos)
 		if t.local == nil {
 			t.local = make(map[int32]*request)
 		}
 		t.local[rec.Request] = q
 		return q
 	}
+	q := t.newRequest()
+	t.resolve(q, b.Request(rec), rec.AtNanos)
 	for len(t.list) <= number {
 		t.list = append(t.list, nil)
 	}
@@ -78,10 +118,23 @@ func (t *requests) of(b *journal.Batch, rec *journal.Record) *request {
 	return q
 }
 
+// requestChunk is how many are made at once.
+const requestChunk = 512
+
+func (t *requests) newRequest() *request {
+	if len(t.room) == 0 {
+		t.room = make([]request, requestChunk)
+	}
+	q := &t.room[0]
+	t.room = t.room[1:]
+	q.requestDetails = new(requestDetails)
+	return q
+}
+
 // resolve finds the documents that a row's request belongs to, and prepares it.
-func (t *requests) resolve(r journal.Request, now int64) *request {
+func (t *requests) resolve(q *request, r journal.Request, now int64) {
 	s := t.side
-	q := &request{retry: r.Retry}
+	q.retry = r.Retry
 	job := s.config.Job(r.Job)
 	path, query, _ := strings.Cut(r.Endpoint, "?")
 	path = match.CleanPath(path)
@@ -101,17 +154,20 @@ func (t *requests) resolve(r journal.Request, now int64) *request {
 		now-- // what is due at the instant itself comes with the arrivals
 	}
 	p, err := s.engine.Prepare(now, &q.request)
+	q.odd = err != nil || q.unknown != nil
 	if err != nil {
 		q.why = err
-		return q
+		return
 	}
 	q.prepared = p
 	if job != nil {
 		q.job = s.jobs.of(job.Name, r.Account)
 		q.instance = q.job.instance(&q.request.Request, job)
 	}
-	q.hourly = s.hour.uses(s.engine.Met(p))
-	return q
+	if uses := s.hour.uses(s.engine.Met(p)); len(uses) > 0 {
+		q.use, q.moreUses = uses[0], uses[1:]
+		q.more = len(q.moreUses) > 0
+	}
 }
 
 // merge joins variables; those of the row itself win over what its path tells.

@@ -78,29 +78,29 @@ func Run(ctx context.Context, rows *journal.Reader, sides ...Options) ([]*Report
 	return reports, nil
 }
 
+// ahead is how many rows are looked up before they are taken one by one. Looking up is waiting for memory, and waits that do not
+// depend on each other pass together.
+const ahead = 32
+
 // feed takes the rows of a batch.
 func (s *side) feed(b *journal.Batch) error {
 	s.requests.begin()
-	for i := range b.Records {
-		rec := &b.Records[i]
-		if s.until != noInstant && rec.AtNanos > s.until {
-			s.afterAt++
-			continue
-		}
-		s.rows++
-		if s.first == noInstant {
-			s.first = rec.AtNanos
-		}
-		s.last = max(s.last, rec.AtNanos)
-		if rec.AtNanos >= s.tickAt {
-			s.tick(rec.AtNanos)
-		}
-		q := s.requests.of(b, rec)
-		q.rows++
-		if s.enforce {
-			s.arrive(b, rec, q)
-		} else {
-			s.record(b, rec, q)
+	var known [ahead]*request
+	for rest := b.Records; len(rest) > 0; {
+		block := rest[:min(len(rest), ahead)]
+		rest = rest[len(block):]
+		s.requests.lookUp(b, block, &known)
+		for i := range block {
+			rec := &block[i]
+			if s.until != noInstant && rec.AtNanos > s.until {
+				s.afterAt++
+				continue
+			}
+			q := known[i]
+			if q == nil {
+				q = s.requests.of(b, rec)
+			}
+			s.take(b, rec, q)
 		}
 	}
 	if s.enforce {
@@ -108,4 +108,24 @@ func (s *side) feed(b *journal.Batch) error {
 	}
 	s.flights.detach(b)
 	return nil
+}
+
+// take takes one row.
+func (s *side) take(b *journal.Batch, rec *journal.Record, q *request) {
+	s.rows++
+	if s.first == noInstant {
+		s.first = rec.AtNanos
+	}
+	s.last = max(s.last, rec.AtNanos)
+	if rec.AtNanos >= s.tickAt {
+		s.tick(rec.AtNanos)
+	}
+	if q.odd {
+		q.rows++
+	}
+	if s.enforce {
+		s.arrive(b, rec, q)
+		return
+	}
+	s.record(b, rec, q)
 }

@@ -84,6 +84,9 @@ func (s *sorter) push(b *Batch) (late *Record) {
 func (s *sorter) index(b *Batch) {
 	b.base = s.ids.next
 	for i := range b.Records {
+		if i%touchRows == 0 {
+			s.ids.touch(b.Records[i:min(i+touchRows, len(b.Records))])
+		}
 		rec := &b.Records[i]
 		sequence := s.ids.next
 		s.ids.next++
@@ -241,6 +244,7 @@ type idTable struct {
 	recent, old []uint64
 	used, limit int
 	next        uint32 // sequence number of the next row; from 1, so that no entry is 0
+	touched     uint64 // what touch has read, so that it reads
 }
 
 func newIDTable(limit int) idTable {
@@ -249,6 +253,20 @@ func newIDTable(limit int) idTable {
 		size *= 2
 	}
 	return idTable{recent: make([]uint64, size), old: make([]uint64, size), limit: max(limit, 512), next: 1}
+}
+
+// touchRows is how many rows' places in the tables are read at once: waits for memory that do not depend on each other pass
+// together, and nearly every place is one.
+const touchRows = 32
+
+func (t *idTable) touch(rows []Record) {
+	mask, sum := uint64(len(t.recent)-1), uint64(0)
+	for i := range rows {
+		if hash := rows[i].idHash; hash != 0 {
+			sum += t.recent[hash&mask] + t.old[hash&mask]
+		}
+	}
+	t.touched += sum
 }
 
 func (t *idTable) clear() {
