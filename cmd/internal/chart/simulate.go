@@ -19,7 +19,8 @@ const (
 	// mostIntervals is how many jobs' intervals it shows, the most stretched first.
 	mostIntervals   = 6
 	simulatedHeight = vg.Length(210)
-	legendLine      = vg.Length(13)
+	legendLine      = vg.Length(12)
+	timeAxisRoom    = vg.Length(24) // an axis without a label
 )
 
 // Simulation draws the use of the fullest quotas over time, and how much longer than asked for the jobs' intervals were.
@@ -36,8 +37,8 @@ func Simulation(r *simulate.Report, zone *time.Location) *Figure {
 		return 0
 	})
 	for i, q := range quotas {
-		if i == mostSimulated {
-			break
+		if i == mostSimulated || fullest(q) == 0 {
+			break // windows so short that no look at them met any use have nothing to show
 		}
 		f.panels = append(f.panels, usePanel(r, q, zone))
 	}
@@ -171,7 +172,7 @@ func timePlot(title string, r *simulate.Report, zone *time.Location) *plot.Plot 
 func below(p *plot.Plot, entries int) panel {
 	room := vg.Length(entries) * legendLine
 	p.Legend.Left = true
-	p.Legend.YOffs = -axisRoom - room
+	p.Legend.YOffs = -timeAxisRoom - room
 	p.Legend.Padding = 2
-	return panel{plot: p, height: simulatedHeight + room, below: room}
+	return panel{plot: p, height: simulatedHeight + room + legendLine, below: room + legendLine}
 }
