@@ -117,6 +117,9 @@ func New(o Options) *Daemon {
 	return d
 }
 
+// busy is how long a write waits for another program that holds the state.
+const busy = 2 * time.Second
+
 // open loads the documents, opens the state, and brings an engine to where the last one was. The error says what to do.
 func (d *Daemon) open(ctx context.Context) error {
 	config, err := d.options.Load(ctx)
@@ -130,7 +133,7 @@ func (d *Daemon) open(ctx context.Context) error {
 	if _, err := d.lookUp(w); err != nil {
 		return err // before anything is made
 	}
-	if d.store, err = sqlite.Open(ctx, w.settings.statePath, sqlite.Options{Mode: sqlite.Owner}); err != nil {
+	if d.store, err = sqlite.Open(ctx, w.settings.statePath, sqlite.Options{Mode: sqlite.Owner, BusyTimeout: busy}); err != nil {
 		return d.explainState(err)
 	}
 	if d.salt, err = d.store.Salt(ctx, freshSalt()); err != nil {

@@ -2,6 +2,7 @@ package daemon_test
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -285,5 +286,22 @@ func TestOnceCollectsPagesItemsAndMetricsInOrderOfDependence(t *testing.T) {
 	s := r.daemon.Snapshot()
 	if len(s.Jobs) != 3 || s.Jobs[0].Lines != 6 || s.Jobs[0].Instances != 3 || s.Jobs[2].Kept || s.Inventories[0].Items != 3 {
 		t.Errorf("snapshot: %+v", s.Jobs)
+	}
+}
+
+// lockState makes writes to the state fail, as another process does that holds it, until unlock.
+func (r *rig) lockState() (unlock func()) {
+	r.t.Helper()
+	db, err := sql.Open("sqlite3", filepath.Join(r.dir, "tapyr.db")+"?_txlock=exclusive")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	tx, err := db.Begin()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return func() {
+		_ = tx.Rollback()
+		_ = db.Close()
 	}
 }

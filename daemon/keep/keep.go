@@ -109,8 +109,17 @@ func (k *Keeper) Note(atNanos int64, c engine.Counted) (covered bool) {
 	return k.recorder.Counter(ledger.Counter{CounterKey: key, EndNanos: c.EndNanos, Used: c.UsedUnits, UpdatedNanos: atNanos})
 }
 
-// Write writes what was noted. The error is in Health, too: a store that fails is not waited for.
-func (k *Keeper) Write(ctx context.Context, at time.Time) error { return k.write(ctx, at, false) }
+// Write writes what was noted. The error is in Health, too. A store that has failed is not waited for again, which may take it
+// seconds each time: the next Flush finds out when it is well.
+func (k *Keeper) Write(ctx context.Context, at time.Time) error {
+	k.mu.Lock()
+	failing := k.health.Err
+	k.mu.Unlock()
+	if failing != nil {
+		return failing
+	}
+	return k.write(ctx, at, false)
+}
 
 // write flushes and takes down how it went.
 func (k *Keeper) write(ctx context.Context, at time.Time, exact bool) error {
