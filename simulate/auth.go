@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tapyr/tapyr/match"
 	"github.com/tapyr/tapyr/schema"
 )
 
@@ -39,30 +38,14 @@ func newDoorman(auth *schema.Auth, base *url.URL, secrets map[string]map[string]
 		d.auth = &schema.Auth{Type: "none"}
 		return d
 	}
-	switch auth.Type {
-	case "oauth2_client_credentials":
-		d.method = http.MethodPost
-		d.tokenAt = match.CleanPath(auth.TokenURL)
-		if u, err := url.Parse(auth.TokenURL); err == nil {
-			d.tokenAt = match.CleanPath(u.Path)
+	d.method, d.tokenAt, _ = loginEndpoint(auth)
+	if auth.Token != "" {
+		s, found := read(auth.Token, map[string]*shape{"response": d.body, "headers": d.headers})
+		for _, leaf := range found.leaves {
+			leaf.role = tokenRole
 		}
-	case "session_login":
-		d.method = http.MethodPost
-		if l := auth.Login; l != nil {
-			path, _, _ := strings.Cut(l.Endpoint, "?")
-			d.tokenAt = match.CleanPath(path)
-			if l.Method != "" {
-				d.method = l.Method
-			}
-		}
-		if auth.Token != "" {
-			s, found := read(auth.Token, map[string]*shape{"response": d.body, "headers": d.headers})
-			for _, leaf := range found.leaves {
-				leaf.role = tokenRole
-			}
-			if s != nil {
-				s.role = tokenRole
-			}
+		if s != nil {
+			s.role = tokenRole
 		}
 	}
 	return d

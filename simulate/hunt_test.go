@@ -18,7 +18,8 @@ func randomDocuments(r *rand.Rand) string {
 	var b strings.Builder
 	const head = "---\napiVersion: tapyr/v1alpha1\nkind: "
 	b.WriteString(head + "Provider\nmetadata: { name: vendor }\nspec:\n  baseURL: https://api.example.com\n")
-	fmt.Fprintf(&b, "  retry: { maxAttempts: %d, initial: %s, jitter: 0.5 }\n  limits:\n", 1+r.IntN(4), pick("200ms", "1s", "5s"))
+	fmt.Fprintf(&b, "  retry: { maxAttempts: %d, initial: %s, jitter: 0.5 }\n", 1+r.IntN(4), pick("200ms", "1s", "5s"))
+	b.WriteString(pick("", "", "  auth: { type: oauth2_client_credentials, tokenURL: /token, clientId: id, clientSecret: secret, ttl: 15m }\n") + "  limits:\n")
 	scope := func() string { return pick("[account]", "[instance]", `[account, "var:id"]`, "[account, endpoint]") }
 	for i := range r.IntN(2) + 1 {
 		fmt.Fprintf(&b, "    - { name: rate%d, kind: rate, rate: %d/s, burst: %d, scope: { by: %s } }\n", i, 1+r.IntN(6), 1+r.IntN(4), scope())
@@ -35,7 +36,7 @@ func randomDocuments(r *rand.Rand) string {
 		fmt.Fprintf(&b, "    - { name: q%d, kind: quota, max: %d, cost: %d, window: %s, scope: { by: %s }%s }\n", i, 10+r.IntN(400), 1+r.IntN(2),
 			windows[r.IntN(len(windows))], scope(), sync)
 	}
-	fmt.Fprintf(&b, head+"Account\nmetadata: { name: acme }\nspec: { provider: vendor, budget: { share: %s } }\n", pick("1", "0.8", "0.5"))
+	fmt.Fprintf(&b, head+"Account\nmetadata: { name: acme }\nspec: { provider: vendor, credentials: { id: { env: ID }, secret: { env: SECRET } }, budget: { share: %s } }\n", pick("1", "0.8", "0.5"))
 	fmt.Fprintf(&b, head+"Settings\nmetadata: { name: default }\nspec: { budget: { retryReserve: %s } }\n", pick("0", "0.1", "0.3"))
 	fmt.Fprintf(&b, head+"Job\nmetadata: { name: list }\nspec: { account: acme, interval: 10m, request: { endpoint: /list }, "+
 		"estimate: { items: %d }, inventory: { items: response, vars: { id: item.id } } }\n", 1+r.IntN(12))

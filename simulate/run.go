@@ -51,6 +51,7 @@ type world struct {
 	states   map[*schedule.Instance]*instanceState
 	retries  *rand.Rand
 	external *externalClient
+	logins   map[*validate.Account]*login
 	events   events
 	seq      uint64
 	calls    []*engine.Call
@@ -67,6 +68,7 @@ type instanceState struct {
 	// visitor is the request as the vendor sees it.
 	visitor *visitor
 	job     *jobState
+	login   bool // it asks for a token
 	// actor plays the runs, one at a time.
 	actor  actor
 	fields []engine.Field
@@ -123,6 +125,7 @@ func newWorld(s Scenario) *world {
 	w.engine = engine.New(s.Config, engine.Options{})
 	w.loop = w.engine.Loop()
 	w.watch.world = w
+	w.logins = newLogins(w)
 	for _, c := range s.Faults.Changes {
 		w.later(start+int64(c.After), func(now int64) { w.vendor.change(now, c) })
 	}
@@ -248,6 +251,12 @@ func (w *world) newState(now int64, i *schedule.Instance) *instanceState {
 		Provider: j.Account.Provider.Name, Account: j.Account.Name, Target: i.Target, Credential: j.Account.Name,
 		Method: j.Method, Endpoint: j.Endpoint.Path, Query: query, Vars: vars,
 	}}
+	w.resolve(now, state)
+	return state
+}
+
+// resolve prepares a state's request on both sides.
+func (w *world) resolve(now int64, state *instanceState) {
 	var err error
 	if state.prepared, err = w.engine.Prepare(now, &state.request); err == nil {
 		state.visitor, err = w.vendor.visitor(now, &state.request.Request)
@@ -257,7 +266,6 @@ func (w *world) newState(now int64, i *schedule.Instance) *instanceState {
 	}
 	state.actor = actor{w: w, state: state, call: engine.Call{Prepared: state.prepared}}
 	state.actor.call.Done = state.actor.decided
-	return state
 }
 
 // fill puts variables into a text.
@@ -286,8 +294,11 @@ func (s *instanceState) nextPages(factor float64) int {
 	return pages
 }
 
-// ask asks the engine for the run's next request.
+// ask asks the engine for the run's next request, once there is a token for it.
 func (a *actor) ask(now int64) {
+	if a.w.logins[a.run.Instance.Job.Account].hold(now, a) {
+		return
+	}
 	a.asked = now
 	a.w.seq++
 	a.askedOrder = a.w.seq
@@ -337,6 +348,10 @@ func (a *actor) follow(step schedule.Step, at int64) {
 	w.schedule.Finish(i)
 	w.watch.finished++
 	a.state.job.finished(step)
+	if a.state.login {
+		w.logins[i.Job.Account].ended(w.now, step)
+		return
+	}
 	if step == schedule.Done {
 		w.history.Add(&a.run, a.latencyNanos)
 		if len(i.Job.Children) > 0 {

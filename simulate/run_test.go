@@ -267,3 +267,31 @@ func TestFanout(t *testing.T) {
 		}
 	}
 }
+
+// TestLogins: an account with tokens asks for one when it needs it, once for all who wait, and again when it has lived its time. The
+// limits see it as an auth request.
+func TestLogins(t *testing.T) {
+	config := check(t, vendorDocument(`  auth: { type: oauth2_client_credentials, tokenURL: /oauth/token, clientId: key, clientSecret: secret, ttl: 20m }
+  limits:
+    - { name: logins, kind: quota, max: 100, window: { period: day }, appliesTo: { authRequests: only } }
+    - { name: calls, kind: quota, max: 1000, window: { period: day }, appliesTo: { authRequests: exclude } }
+`)+jobDocument("a", "request: { endpoint: /a }")+jobDocument("b", "priority: critical, request: { endpoint: /b }"))
+	s := simulate.Scenario{Config: config, Start: instant(t, "2026-11-30T00:00:00Z"), Duration: 4 * time.Hour, Seed: 1, Faults: simulate.Faults{Latency: time.Second}}
+	r := simulate.Run(s)
+	used := make(map[string]int64)
+	for _, q := range r.Quotas {
+		used[q.Limit] = q.Points[len(q.Points)-1].UsedUnits
+	}
+	// Runs come at two phases of five minutes: a token of 20 minutes is renewed by the first run that finds it old.
+	if used["logins"] < 10 || used["logins"] > 12 || used["calls"] != 96 || r.Requests != used["logins"]+96 {
+		t.Errorf("%d requests, %v; want a token every 20 minutes, and 2 x 48 calls", r.Requests, used)
+	}
+	if r.Broken > 0 || byName(t, r, "a").Runs != 48 || byName(t, r, "a").Failed > 0 {
+		t.Errorf("violations %v, job %+v", r.Violations, byName(t, r, "a"))
+	}
+	// Without tokens nothing is sent, and the runs end.
+	s.Faults.Errors = 1
+	if r := simulate.Run(s); r.Broken > 0 || r.Answers[200] > 0 || byName(t, r, "a").Requests > 0 || byName(t, r, "a").Failed == 0 {
+		t.Errorf("violations %v, answers %v, job %+v", r.Violations, r.Answers, byName(t, r, "a"))
+	}
+}
