@@ -33,6 +33,8 @@ type rig struct {
 	logs   *syncBuffer
 	env    map[string]string
 	daemon *daemon.Daemon
+	// listen opens the status address; quiet notes neither requests nor logs.
+	listen, quiet bool
 
 	mu        sync.Mutex
 	documents string
@@ -70,6 +72,10 @@ func newRig(t testing.TB, documents string, answer http.HandlerFunc) *rig {
 	t.Helper()
 	r := &rig{t: t, dir: t.TempDir(), logs: new(syncBuffer), env: map[string]string{"KEY": plantedKey}}
 	r.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if r.quiet {
+			answer(w, q)
+			return
+		}
 		body, _ := io.ReadAll(q.Body)
 		query := make(map[string]string)
 		for name := range q.URL.Query() {
@@ -90,8 +96,11 @@ func newRig(t testing.TB, documents string, answer http.HandlerFunc) *rig {
 func (r *rig) make(o daemon.Options) *daemon.Daemon {
 	o.Load = func(context.Context) (*validate.Config, error) { return r.load() }
 	o.Log = slog.New(slog.NewTextHandler(r.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	if r.quiet {
+		o.Log = nil
+	}
 	o.Getenv = func(name string) string { return r.env[name] }
-	o.NoListen = true
+	o.NoListen = !r.listen
 	o.Version = "test"
 	return daemon.New(o)
 }
