@@ -58,7 +58,7 @@ func jobWord(j *daemon.JobState) (level, string) {
 	case j.SeriesCut > 0:
 		return l, "series cut"
 	case j.Stretch > 1.005:
-		return l, "stretched"
+		return none, "stretched"
 	}
 	return l, "on time"
 }
@@ -154,7 +154,7 @@ func lastRun(j *daemon.JobState, s *daemon.Snapshot) cell {
 
 func (v *pageView) addAccounts(s *daemon.Snapshot) {
 	v.Accounts = table{
-		ID: "accounts-table", Caption: "Accounts", Empty: "No account is declared.",
+		ID: "accounts-table", Caption: "Accounts, the worst first", Empty: "No account is declared.",
 		Columns: columns("Account", "Health", "Requests#", "Good#", "Refused#", "Failed#", "Last success"),
 	}
 	accounts := slices.Clone(s.Accounts)
