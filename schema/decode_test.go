@@ -32,100 +32,101 @@ const providerHead = "apiVersion: tapyr/v1alpha1\nkind: Provider\nmetadata: { na
 
 const quotaHead = providerHead + "  limits:\n    - name: daily\n      kind: quota\n      max: 5000\n      window:\n        period: day\n"
 
-// What people get wrong, and what they are told. Each line is position, severity, rule, message and path.
+// mistakes are what people get wrong, and what they are told: each line is position, severity, rule, message and path.
+var mistakes = []struct{ name, text, want string }{
+	{
+		"field", providerHead + "  limts: []\n",
+		"5:3 error unknown-field: unknown field \"limts\"; did you mean \"limits\"? (spec.limts)\n",
+	},
+	{
+		"two letters swapped", providerHead + "  limits: [{ name: a, kind: qouta }]\n",
+		"5:29 error shape: kind is \"qouta\", want one of rate, concurrency, quota; did you mean \"quota\"? (spec.limits[0].kind)\n",
+	},
+	{
+		"a required field misspelt is one mistake", "apiVersion: tapyr/v1alpha1\nkind: Account\nmetadata: { name: a }\nspec: { provder: x }\n",
+		"4:9 error unknown-field: unknown field \"provder\"; did you mean \"provider\"? (spec.provder)\n",
+	},
+	{
+		"unit of a rate", providerHead + "  limits: [{ name: a, kind: rate, rate: 10/sec }]\n",
+		"5:41 error unit: rate \"10/sec\": \"sec\" is not a span, want N/s, N/m, N/h, N/d or N/DURATION, such as 10/s or 1/90s (spec.limits[0].rate)\n",
+	},
+	{
+		"unit of a duration", providerHead + "  retry: { initial: 5 }\n",
+		"5:21 error shape: initial is 5, want a duration: a number with a unit: ms, s, m, h, d or w, such as 90s or 1h30m (spec.retry.initial)\n",
+	},
+	{
+		"number in quotes", providerHead + "  limits: [{ name: a, kind: quota, max: \"10\" }]\n",
+		"5:41 error shape: max is \"10\", want a whole number, auto, or byVar with values; write it without quotes (spec.limits[0].max)\n",
+	},
+	{
+		"fraction for a count", providerHead + "  limits: [{ name: a, kind: quota, max: 1.5 }]\n",
+		"5:41 error shape: max is 1.5, want a whole number, auto, or byVar with values (spec.limits[0].max)\n",
+	},
+	{
+		"fraction for a plain count", providerHead + "  limits: [{ name: a, kind: rate, rate: 1/s, burst: 1.5 }]\n",
+		"5:53 error shape: burst is 1.5, want a whole number (spec.limits[0].burst)\n",
+	},
+	{
+		"leading zero", providerHead + "  limits: [{ name: a, kind: rate, rate: 1/s, burst: 010 }]\n",
+		"5:53 error ambiguous-scalar: 010 begins with a zero: some YAML readers take it for an octal number; leave the zero out, or write quotes if it is a name (spec.limits[0].burst)\n",
+	},
+	{
+		"range", providerHead + "  retry: { maxAttempts: 0, jitter: 1.5 }\n",
+		"5:25 error shape: maxAttempts is 0, want at least 1 (spec.retry.maxAttempts)\n" +
+			"5:36 error shape: jitter is 1.5, want at most 1 (spec.retry.jitter)\n",
+	},
+	{
+		"number for a text", "apiVersion: tapyr/v1alpha1\nkind: Account\nmetadata: { name: a }\nspec:\n  provider: x\n  vars: { site: 7 }\n",
+		"6:17 error shape: site is 7, want a text; write it in quotes (spec.vars.site)\n",
+	},
+	{
+		"kind", "apiVersion: tapyr/v1alpha1\nkind: provider\nmetadata: { name: a }\nspec: {}\n",
+		"2:7 error shape: kind is \"provider\", want one of Provider, Account, Job, Settings, SpendPolicy; did you mean \"Provider\"? (kind)\n",
+	},
+	{
+		"version", "apiVersion: tapyr/v1\nkind: Provider\nmetadata: { name: a }\nspec: {}\n",
+		"1:13 error shape: apiVersion is \"tapyr/v1\", want tapyr/v1alpha1 (apiVersion)\n",
+	},
+	{
+		"name", "apiVersion: tapyr/v1alpha1\nkind: Provider\nmetadata: { name: My Vendor }\nspec: {}\n",
+		"3:19 error shape: name is \"My Vendor\", want a name: lower-case letters, digits and hyphens, a letter or digit first and last (metadata.name)\n",
+	},
+	{
+		"empty", "apiVersion: tapyr/v1alpha1\nkind: Account\nmetadata: { name: a }\nspec:\n  provider:\n",
+		"5:3 error shape: provider is empty, want a text (spec.provider)\n",
+	},
+	{
+		"list for a mapping", providerHead + "  auth: [bearer]\n",
+		"5:3 error shape: auth is a list, want a mapping (spec.auth)\n",
+	},
+	{
+		"not a mapping at all", "- a\n- b\n",
+		"1:1 error shape: a document must be a mapping with apiVersion, kind, metadata and spec ()\n",
+	},
+	{
+		"missing", "kind: Provider\nspec: {}\n",
+		"1:1 error missing-field: missing field \"apiVersion\" in the document (apiVersion)\n" +
+			"1:1 error missing-field: missing field \"metadata\" in the document (metadata)\n",
+	},
+	{
+		"key of two lines", "apiVersion: tapyr/v1alpha1\nkind: Provider\nmetadata: { name: a }\nspec: {}\nkind: Account\n",
+		"5:1 error duplicate-key: key \"kind\" stands twice, first in line 2; remove one of them (kind)\n",
+	},
+	{
+		"tag", providerHead + "  title: !!binary aGVsbG8=\n",
+		"5:10 error shape: tag !!binary is not supported; write a plain text, number, true or false (spec.title)\n",
+	},
+	{
+		"hexadecimal", providerHead + "  limits: [{ name: a, kind: concurrency, max: 0x10 }]\n",
+		"5:47 error shape: 0x10 is not a number in plain decimal digits, such as 15, 0.5 or 1e6 (spec.limits[0].max)\n",
+	},
+	{
+		"an ignored part", "x-anchors: &a { a: b }\n" + providerHead + "  title: text\n", "",
+	},
+}
+
 func TestProblems(t *testing.T) {
-	tests := []struct{ name, text, want string }{
-		{
-			"field", providerHead + "  limts: []\n",
-			"5:3 error unknown-field: unknown field \"limts\"; did you mean \"limits\"? (spec.limts)\n",
-		},
-		{
-			"two letters swapped", providerHead + "  limits: [{ name: a, kind: qouta }]\n",
-			"5:29 error shape: kind is \"qouta\", want one of rate, concurrency, quota; did you mean \"quota\"? (spec.limits[0].kind)\n",
-		},
-		{
-			"a required field misspelt is one mistake", "apiVersion: tapyr/v1alpha1\nkind: Account\nmetadata: { name: a }\nspec: { provder: x }\n",
-			"4:9 error unknown-field: unknown field \"provder\"; did you mean \"provider\"? (spec.provder)\n",
-		},
-		{
-			"unit of a rate", providerHead + "  limits: [{ name: a, kind: rate, rate: 10/sec }]\n",
-			"5:41 error unit: rate \"10/sec\": \"sec\" is not a span, want N/s, N/m, N/h, N/d or N/DURATION, such as 10/s or 1/90s (spec.limits[0].rate)\n",
-		},
-		{
-			"unit of a duration", providerHead + "  retry: { initial: 5 }\n",
-			"5:21 error shape: initial is 5, want a duration: a number with a unit: ms, s, m, h, d or w, such as 90s or 1h30m (spec.retry.initial)\n",
-		},
-		{
-			"number in quotes", providerHead + "  limits: [{ name: a, kind: quota, max: \"10\" }]\n",
-			"5:41 error shape: max is \"10\", want a whole number, auto, or byVar with values; write it without quotes (spec.limits[0].max)\n",
-		},
-		{
-			"fraction for a count", providerHead + "  limits: [{ name: a, kind: quota, max: 1.5 }]\n",
-			"5:41 error shape: max is 1.5, want a whole number, auto, or byVar with values (spec.limits[0].max)\n",
-		},
-		{
-			"fraction for a plain count", providerHead + "  limits: [{ name: a, kind: rate, rate: 1/s, burst: 1.5 }]\n",
-			"5:53 error shape: burst is 1.5, want a whole number (spec.limits[0].burst)\n",
-		},
-		{
-			"leading zero", providerHead + "  limits: [{ name: a, kind: rate, rate: 1/s, burst: 010 }]\n",
-			"5:53 error ambiguous-scalar: 010 begins with a zero: some YAML readers take it for an octal number; leave the zero out, or write quotes if it is a name (spec.limits[0].burst)\n",
-		},
-		{
-			"range", providerHead + "  retry: { maxAttempts: 0, jitter: 1.5 }\n",
-			"5:25 error shape: maxAttempts is 0, want at least 1 (spec.retry.maxAttempts)\n" +
-				"5:36 error shape: jitter is 1.5, want at most 1 (spec.retry.jitter)\n",
-		},
-		{
-			"number for a text", "apiVersion: tapyr/v1alpha1\nkind: Account\nmetadata: { name: a }\nspec:\n  provider: x\n  vars: { site: 7 }\n",
-			"6:17 error shape: site is 7, want a text; write it in quotes (spec.vars.site)\n",
-		},
-		{
-			"kind", "apiVersion: tapyr/v1alpha1\nkind: provider\nmetadata: { name: a }\nspec: {}\n",
-			"2:7 error shape: kind is \"provider\", want one of Provider, Account, Job, Settings, SpendPolicy; did you mean \"Provider\"? (kind)\n",
-		},
-		{
-			"version", "apiVersion: tapyr/v1\nkind: Provider\nmetadata: { name: a }\nspec: {}\n",
-			"1:13 error shape: apiVersion is \"tapyr/v1\", want tapyr/v1alpha1 (apiVersion)\n",
-		},
-		{
-			"name", "apiVersion: tapyr/v1alpha1\nkind: Provider\nmetadata: { name: My Vendor }\nspec: {}\n",
-			"3:19 error shape: name is \"My Vendor\", want a name: lower-case letters, digits and hyphens, a letter or digit first and last (metadata.name)\n",
-		},
-		{
-			"empty", "apiVersion: tapyr/v1alpha1\nkind: Account\nmetadata: { name: a }\nspec:\n  provider:\n",
-			"5:3 error shape: provider is empty, want a text (spec.provider)\n",
-		},
-		{
-			"list for a mapping", providerHead + "  auth: [bearer]\n",
-			"5:3 error shape: auth is a list, want a mapping (spec.auth)\n",
-		},
-		{
-			"not a mapping at all", "- a\n- b\n",
-			"1:1 error shape: a document must be a mapping with apiVersion, kind, metadata and spec ()\n",
-		},
-		{
-			"missing", "kind: Provider\nspec: {}\n",
-			"1:1 error missing-field: missing field \"apiVersion\" in the document (apiVersion)\n" +
-				"1:1 error missing-field: missing field \"metadata\" in the document (metadata)\n",
-		},
-		{
-			"key of two lines", "apiVersion: tapyr/v1alpha1\nkind: Provider\nmetadata: { name: a }\nspec: {}\nkind: Account\n",
-			"5:1 error duplicate-key: key \"kind\" stands twice, first in line 2; remove one of them (kind)\n",
-		},
-		{
-			"tag", providerHead + "  title: !!binary aGVsbG8=\n",
-			"5:10 error shape: tag !!binary is not supported; write a plain text, number, true or false (spec.title)\n",
-		},
-		{
-			"hexadecimal", providerHead + "  limits: [{ name: a, kind: concurrency, max: 0x10 }]\n",
-			"5:47 error shape: 0x10 is not a number in plain decimal digits, such as 15, 0.5 or 1e6 (spec.limits[0].max)\n",
-		},
-		{
-			"an ignored part", "x-anchors: &a { a: b }\n" + providerHead + "  title: text\n", "",
-		},
-	}
-	for _, tt := range tests {
+	for _, tt := range mistakes {
 		t.Run(tt.name, func(t *testing.T) {
 			if diff := cmp.Diff(tt.want, describe(one(t, tt.text).Problems)); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)

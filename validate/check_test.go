@@ -221,8 +221,7 @@ func TestCutChainsAgreesWithTheTwin(t *testing.T) {
 	})
 }
 
-func TestOnly(t *testing.T) {
-	text := `{ apiVersion: tapyr/v1alpha1, kind: Provider, metadata: { name: p }, spec: { baseURL: "https://p.example", limits: [{ name: l, kind: concurrency, max: 1 }] } }
+const twoProviders = `{ apiVersion: tapyr/v1alpha1, kind: Provider, metadata: { name: p }, spec: { baseURL: "https://p.example", limits: [{ name: l, kind: concurrency, max: 1 }] } }
 ---
 { apiVersion: tapyr/v1alpha1, kind: Provider, metadata: { name: q }, spec: { baseURL: "https://q.example", limits: [{ name: l, kind: concurrency, max: 1 }] } }
 ---
@@ -244,7 +243,9 @@ func TestOnly(t *testing.T) {
 ---
 { apiVersion: tapyr/v1alpha1, kind: SpendPolicy, metadata: { name: sp }, spec: { version: "1", unit: EUR, account: { limit: "1" }, routes: { r: { cost: "1", account: qa } }, capabilities: { c: { limit: "1", routes: [r], fallback: reject } } } }
 `
-	config, problems := checkText(t, text)
+
+func TestOnly(t *testing.T) {
+	config, problems := checkText(t, twoProviders)
 	if config == nil {
 		t.Fatal(dump(problems))
 	}
