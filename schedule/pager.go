@@ -33,6 +33,8 @@ type Answer struct {
 	// Body is decoded by expr.DecodeJSON. Headers have lower-case names.
 	Body    any
 	Headers map[string]string
+	// Items are the page's, where the caller has asked Items for them already; nil where Next is to look for them.
+	Items []any
 }
 
 // RepeatedPageError says that a vendor named the same next page twice: following it would never end.
@@ -161,7 +163,10 @@ func (p *Pager) Next(ctx context.Context, a Answer) (next *url.URL, cut bool, er
 
 // byNumber counts on while pages are full; without a declared size, while they are not empty.
 func (p *Pager) byNumber(ctx context.Context, a Answer) (*url.URL, error) {
-	items, ok, err := p.Items(ctx, a.Body)
+	items, ok, err := a.Items, true, error(nil)
+	if items == nil {
+		items, ok, err = p.Items(ctx, a.Body)
+	}
 	if err != nil || !ok || len(items) == 0 {
 		return nil, err
 	}

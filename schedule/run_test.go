@@ -133,10 +133,18 @@ func TestWhatIsRepeated(t *testing.T) {
 		limited bool
 		want    schedule.Step
 	}{
-		{"get", 503, false, schedule.Send}, {"get", 599, false, schedule.Send}, {"get", 500, false, schedule.Failed}, {"get", 404, false, schedule.Failed},
-		{"get", 0, false, schedule.Send}, {"get", 200, false, schedule.Done}, {"get", http.StatusForbidden, true, schedule.Send},
-		{"post", 503, false, schedule.Failed}, {"post", 0, false, schedule.Failed}, {"post", 429, true, schedule.Send},
-		{"safe", 503, false, schedule.Send}, {"safe", 0, false, schedule.Send},
+		{"get", 503, false, schedule.Send},
+		{"get", 599, false, schedule.Send},
+		{"get", 500, false, schedule.Failed},
+		{"get", 404, false, schedule.Failed},
+		{"get", 0, false, schedule.Send},
+		{"get", 200, false, schedule.Done},
+		{"get", http.StatusForbidden, true, schedule.Send},
+		{"post", 503, false, schedule.Failed},
+		{"post", 0, false, schedule.Failed},
+		{"post", 429, true, schedule.Send},
+		{"safe", 503, false, schedule.Send},
+		{"safe", 0, false, schedule.Send},
 	} {
 		j := config.Job(c.job)
 		run := schedule.Begin(noon, &schedule.Instance{Name: c.job, Job: j})

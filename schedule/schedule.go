@@ -60,10 +60,10 @@ func New(config *validate.Config) *Schedule {
 }
 
 // open makes an instance, without a start.
-func (s *Schedule) open(j *validate.Job, target string, vars map[string]string, parent *Instance) *Instance {
+func (s *Schedule) open(j *validate.Job, target string, vars map[string]string, parent *Instance) {
 	name := nameOf(j.Name, target, vars)
 	if s.byName[name] != nil {
-		return nil // two items with the same variables are one
+		return // two items with the same variables are one
 	}
 	one := &Instance{Name: name, Job: j, Target: target, Vars: vars, nextNanos: never, lastNanos: never, place: -1, parent: parent}
 	one.backoff = s.backoffs[j.Account.Provider]
@@ -72,7 +72,6 @@ func (s *Schedule) open(j *validate.Job, target string, vars map[string]string, 
 	if parent != nil {
 		parent.children = append(parent.children, one)
 	}
-	return one
 }
 
 func (s *Schedule) sortInstances(j *validate.Job) {

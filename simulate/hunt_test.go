@@ -25,8 +25,10 @@ func randomDocuments(r *rand.Rand) string {
 		fmt.Fprintf(&b, "    - { name: rate%d, kind: rate, rate: %d/s, burst: %d, scope: { by: %s } }\n", i, 1+r.IntN(6), 1+r.IntN(4), scope())
 	}
 	fmt.Fprintf(&b, "    - { name: slots, kind: concurrency, max: %d, scope: { by: %s } }\n", 1+r.IntN(5), scope())
-	windows := []string{"{ period: hour }", "{ period: minute }", "{ rolling: 10m }", "{ every: 7m }", "{ every: 5m, anchor: firstRequest }",
-		`{ period: day, timezone: America/New_York }`}
+	windows := []string{
+		"{ period: hour }", "{ period: minute }", "{ rolling: 10m }", "{ every: 7m }", "{ every: 5m, anchor: firstRequest }",
+		`{ period: day, timezone: America/New_York }`,
+	}
 	for i := range r.IntN(3) + 1 {
 		sync := pick("", ", sync: { limitHeader: X-Limit-%[1]d, remainingHeader: X-Remaining-%[1]d, resetHeader: { name: X-Reset-%[1]d, format: delta } }",
 			", sync: { policy: q%[1]d }", ", sync: { usedHeader: { name: X-Used, index: %[1]d } }")

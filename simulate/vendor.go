@@ -53,7 +53,6 @@ type answer struct {
 	counted      bool // by alone
 	countedAside bool
 	asideTicket  engine.Ticket
-	own          bool
 	ownTicket    engine.Ticket
 	ownRefused   *engine.RefusedError // by alone
 }

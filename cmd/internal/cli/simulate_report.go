@@ -97,8 +97,15 @@ func violationLines(r *simulate.Report, zone *time.Location) []cell {
 
 func outcomeTable(r *simulate.Report) *table {
 	t := &table{columns: []column{
-		{title: "Job", fit: fitCut}, {title: "Priority"}, {title: "Runs", right: true}, {title: "Failed", right: true}, {title: "Wants", right: true},
-		{title: "Plan", right: true}, {title: "Got", right: true}, {title: "Longest", right: true}, {title: "Sent", right: true},
+		{title: "Job", fit: fitCut},
+		{title: "Priority"},
+		{title: "Runs", right: true},
+		{title: "Failed", right: true},
+		{title: "Wants", right: true},
+		{title: "Plan", right: true},
+		{title: "Got", right: true},
+		{title: "Longest", right: true},
+		{title: "Sent", right: true},
 	}}
 	for _, j := range r.Jobs {
 		row := plain(j.Job, j.Priority, grouped(float64(j.Runs)), grouped(float64(j.Failed)), shortSpan(j.DesiredSeconds), shortSpan(j.PlannedSeconds),
@@ -132,8 +139,14 @@ func shortSpan(s float64) string {
 
 func waitTable(r *simulate.Report) *table {
 	t := &table{columns: []column{
-		{title: "Priority"}, {title: "Requests", right: true}, {title: "Waited", right: true}, {title: "Mean", right: true},
-		{title: "Median", right: true}, {title: "95%", right: true}, {title: "99%", right: true}, {title: "Longest", right: true},
+		{title: "Priority"},
+		{title: "Requests", right: true},
+		{title: "Waited", right: true},
+		{title: "Mean", right: true},
+		{title: "Median", right: true},
+		{title: "95%", right: true},
+		{title: "99%", right: true},
+		{title: "Longest", right: true},
 	}}
 	for _, w := range r.Waits {
 		t.rows = append(t.rows, plain(w.Priority, grouped(float64(w.Requests)), grouped(float64(w.Waited)), waitText(w.Mean), waitText(w.Median),
