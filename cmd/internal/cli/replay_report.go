@@ -149,7 +149,7 @@ func windowPart(w *replay.Window) float64 {
 
 func replayScopeTable(scopes []replay.Scope, zone *time.Location) *table {
 	t := &table{columns: []column{
-		{title: "Limit and key", fit: fitWrap}, {title: "Windows", right: true}, {title: "Fullest", right: true}, {title: "Last until"}, {title: "Used", right: true},
+		{title: "Limit and key", fit: fitWrap}, {title: "Fullest", right: true}, {title: "Last until"}, {title: "Used", right: true},
 		{title: "Others", right: true}, {title: "Left", right: true}, {title: "Leads to", right: true}, {title: "429s", right: true}, {title: "Refused", right: true},
 	}}
 	for i := range scopes {
@@ -164,31 +164,23 @@ func replayScopeTable(scopes []replay.Scope, zone *time.Location) *table {
 			}
 		}
 		part := fullness(s)
-		row := plain(s.Limit+" "+s.Key, ifMore(len(s.Windows)), fmt.Sprintf("%.0f%%", 100*part), w.End.In(zone).Format("02 Jan 15:04"),
+		row := plain(s.Limit+" "+s.Key, fmt.Sprintf("%.0f%%", 100*part), w.End.In(zone).Format("02 Jan 15:04"),
 			grouped(float64(w.Used)), grouped(float64(w.External)), grouped(float64(w.Remaining)), whole(w.ProjectedTotal), grouped(float64(limited)), grouped(float64(refused)))
 		if part >= 1 {
-			row[2].style = styleBad
+			row[1].style = styleBad
 		}
 		if !w.ExhaustsAt.IsZero() {
-			row[7].style = styleBad
-			row[7].text += " ✗" + w.ExhaustsAt.In(zone).Format(" 15:04")
+			row[6].style = styleBad
+			row[6].text += " ✗" + w.ExhaustsAt.In(zone).Format(" 15:04")
 		}
 		if unexpected > 0 {
-			row[8].text += " (" + grouped(float64(unexpected)) + "!)"
-			row[8].style = styleBad
+			row[7].text += " (" + grouped(float64(unexpected)) + "!)"
+			row[7].style = styleBad
 		}
 		t.rows = append(t.rows, row)
 	}
-	t.dropEmpty("Windows", "Others", "429s", "Refused")
+	t.dropEmpty("Others", "429s", "Refused")
 	return t
-}
-
-// ifMore is a number above 1, else "".
-func ifMore(n int) string {
-	if n <= 1 {
-		return ""
-	}
-	return grouped(float64(n))
 }
 
 // dropEmpty takes out those of the columns that say nothing: all their cells are empty or 0. A narrow table is read, a wide one is
