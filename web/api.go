@@ -1,6 +1,7 @@
 package web
 
 import (
+	"errors"
 	"net/http"
 	"strconv"
 	"time"
@@ -49,8 +50,8 @@ func quoted(text string) string {
 // snapshot is the daemon's, without secrets, in UTC.
 func (s *server) snapshot() *daemon.Snapshot {
 	snapshot := s.Daemon.Snapshot()
-	s.clean(snapshot)
-	return snapshot
+	s.clean(&snapshot)
+	return &snapshot
 }
 
 func (s *server) status(w http.ResponseWriter, r *http.Request) {
@@ -120,22 +121,43 @@ func (s *server) findJob(w http.ResponseWriter, r *http.Request) *daemon.JobStat
 	return nil
 }
 
-// steer does something with a job and answers with what became of it.
-func (s *server) steer(do func(job string) error) http.HandlerFunc {
+// steer does something with a job and answers with what came of it; 204 where there is nothing to tell.
+func (s *server) steer(do func(job string) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		job := s.findJob(w, r)
-		if job == nil {
+		job := r.PathValue("job")
+		result, err := do(job)
+		var missing *daemon.NoSuchJobError
+		switch {
+		case errors.As(err, &missing) && !missing.Silent:
+			s.fail(w, http.StatusNotFound, "there is no job "+quoted(job)+"; /api/v1/jobs lists them")
 			return
-		}
-		if err := do(job.Job); err != nil {
+		case err != nil:
 			s.fail(w, http.StatusConflict, err.Error())
 			return
 		}
 		s.Log.Info("job steered", "path", r.URL.Path, "remote", r.RemoteAddr)
-		if job = s.findJob(w, r); job != nil {
-			s.writeJSON(w, http.StatusOK, job)
+		if result == nil {
+			w.WriteHeader(http.StatusNoContent)
+			return
 		}
+		s.writeJSON(w, http.StatusOK, result)
 	}
+}
+
+// triggered is the body of an answer to trigger.
+type triggered struct {
+	Instances int `json:"instances"`
+}
+
+func (s *server) trigger(job string) (any, error) {
+	started, err := s.Daemon.Trigger(job)
+	return triggered{started}, err
+}
+
+func (s *server) reload(w http.ResponseWriter, r *http.Request) {
+	s.Daemon.Reload()
+	s.Log.Info("reload asked for", "remote", r.RemoteAddr)
+	w.WriteHeader(http.StatusAccepted)
 }
 
 // spendAnswer is the body of /api/v1/spend.

@@ -127,29 +127,39 @@ func TestScopesCanBeChosen(t *testing.T) {
 func TestSteering(t *testing.T) {
 	d := stillOf(webtest.Healthy, 3)
 	h := web.New(web.Options{Daemon: d})
-	do := func(verb, job string) (int, string) {
-		w := call{method: "POST", path: "/api/v1/jobs/" + job + "/" + verb}.do(h)
+	do := func(path string) (int, string) {
+		w := call{method: "POST", path: "/api/v1/" + path}.do(h)
 		return w.Code, w.Body.String()
 	}
 	for _, step := range []struct {
 		verb   string
 		paused bool
-	}{{"pause", true}, {"resume", false}, {"trigger", false}} {
-		status, text := do(step.verb, "meraki-devices")
-		if status != 200 || field(t, text, "job") != "meraki-devices" || field(t, text, "paused") != step.paused {
+	}{{"pause", true}, {"resume", false}} {
+		if status, text := do("jobs/meraki-devices/" + step.verb); status != 204 || text != "" {
 			t.Errorf("%s: %d %s", step.verb, status, text)
 		}
+		if got := field(t, get(t, h, "/api/v1/jobs/meraki-devices"), "paused"); got != step.paused {
+			t.Errorf("after %s: %v", step.verb, got)
+		}
 	}
-	if status, text := do("pause", "meraki-device"); status != 404 || field(t, text, "error") != `there is no job "meraki-device"; /api/v1/jobs lists them` {
+	if status, text := do("jobs/meraki-devices/trigger"); status != 200 || field(t, text, "instances") != 3.0 {
 		t.Errorf("%d %s", status, text)
 	}
-	want := []string{"pause meraki-devices", "resume meraki-devices", "trigger meraki-devices"}
+	if status, text := do("jobs/meraki-device/pause"); status != 404 || field(t, text, "error") != `there is no job "meraki-device"; /api/v1/jobs lists them` {
+		t.Errorf("%d %s", status, text)
+	}
+	if status, text := do("reload"); status != 202 {
+		t.Errorf("%d %s", status, text)
+	}
+	want := []string{"pause meraki-devices", "resume meraki-devices", "trigger meraki-devices", "pause meraki-device", "reload"}
 	if !slices.Equal(d.done, want) {
 		t.Errorf("the daemon was told %q", d.done)
 	}
-	d.refuses = errors.New(`job "meraki-devices" is paused; resume it first`)
-	if status, text := do("trigger", "meraki-devices"); status != 409 || field(t, text, "error") != d.refuses.Error() {
-		t.Errorf("%d %s", status, text)
+	for _, refusal := range []error{errors.New(`job "meraki-devices" is paused; resume it first`), &daemon.NoSuchJobError{Job: "meraki-devices", Silent: true}} {
+		d.refuses = refusal
+		if status, text := do("jobs/meraki-devices/trigger"); status != 409 || field(t, text, "error") != refusal.Error() {
+			t.Errorf("%d %s", status, text)
+		}
 	}
 }
 

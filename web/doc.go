@@ -2,15 +2,17 @@
 // same daemon.Snapshot, so that none of them can contradict another, and nothing here counts anything.
 //
 //	GET  /                         the status page; ?q=TEXT filters quotas and jobs, ?refresh=SECONDS (5 to 3600) renews it
-//	GET  /healthz                  200 while the daemon decides, otherwise 503 and why
-//	GET  /readyz                   200 once documents, state and plan are there, otherwise 503 and why
+//	GET  /healthz                  200 {"status":"ok"}, or 503 with what does not work
+//	GET  /readyz                   200 {"status":"ready"} once documents, state and plan are there, otherwise 503 with what is missing
 //	GET  /metrics                  Prometheus or OpenMetrics text
 //	GET  /api/v1/status            daemon.Snapshot
 //	GET  /api/v1/plan              the plan in force, in the form of tapyr plan; 503 before the first
 //	GET  /api/v1/scopes            {"at","scopes":[...]}, also with ?provider=P&limit=L&key=K
 //	GET  /api/v1/jobs              {"at","jobs":[...]}
 //	GET  /api/v1/jobs/NAME         one job
-//	POST /api/v1/jobs/NAME/pause   no run starts any more; also resume, and trigger for a run at once. Answers with the job.
+//	POST /api/v1/jobs/NAME/pause   204: no run starts any more; also resume
+//	POST /api/v1/jobs/NAME/trigger {"instances":N}: so many runs start at once
+//	POST /api/v1/reload            202: the documents are loaded again
 //	GET  /api/v1/spend             {"at","policies":[...]}: spend/report.Report of each policy
 //	POST /api/v1/spend/admit       spend.Admission with an optional "policy"; answers with spend.Outcome
 //	POST /api/v1/spend/events      the same as JSON lines, for events that tapyr delivers; 202: all are durable

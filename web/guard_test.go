@@ -74,10 +74,11 @@ func TestAccess(t *testing.T) {
 		{"token without a scheme", true, "GET", "/", there, "x", token, "", 401, "Authorization: Bearer TOKEN"},
 		{"wrong password", true, "GET", "/", there, "x", basic("guess"), "", 401, "is not the one"},
 
-		{"pause here", false, "POST", pause, here, "localhost", "", "", 200, ""},
+		{"pause here", false, "POST", pause, here, "localhost", "", "", 204, ""},
 		{"pause from there", true, "POST", pause, there, "x", "", "", 401, "need the token"},
 		{"pause from there, no token set", false, "POST", pause, there, "x", "", "", 403, "declare status.token"},
-		{"pause with the token", true, "POST", pause, there, "x", "Bearer " + token, "", 200, ""},
+		{"reload from there", true, "POST", "/api/v1/reload", there, "x", "", "", 401, "need the token"},
+		{"pause with the token", true, "POST", pause, there, "x", "Bearer " + token, "", 204, ""},
 		{"pause with a password: a browser sends it unasked", true, "POST", pause, there, "x", basic(token), "", 401, "Bearer TOKEN"},
 		{"pause from another site's page", false, "POST", pause, here, "localhost", "", "Sec-Fetch-Site: cross-site", 403, "another site"},
 		{"pause from another site's page, an older browser", false, "POST", pause, here, "localhost", "", "Origin: https://evil.example", 403, "another site"},

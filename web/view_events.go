@@ -38,7 +38,9 @@ func (v *pageView) addEvents(s *daemon.Snapshot) {
 	}
 	for _, r := range s.Refusals {
 		v.Refusals.Rows = append(v.Refusals.Rows, []cell{
-			instant(at(r.At, s.At)), {Text: r.Method + " " + r.Endpoint, Note: r.Account}, {Text: words(r.Reason), Note: scopeName(r.Limit, r.Key)},
+			instant(at(r.At, s.At)),
+			{Text: r.Method + " " + r.Endpoint, Note: r.Account},
+			{Text: words(r.Reason), Note: scopeName(r.Limit, r.Key)},
 			instant(in(r.RetryAt, s.At)),
 		})
 	}
@@ -161,7 +163,8 @@ func planViewOf(p *planjson.Plan, s *daemon.Snapshot) planView {
 			key += fmt.Sprintf(" (%s keys)", units(scope.Keys))
 		}
 		row := []cell{
-			{Text: scope.Provider + " · " + scope.Limit, Note: key}, {Text: figure(tenth(scope.Budget)), Note: "in " + duration(scope.HorizonSeconds)},
+			{Text: scope.Provider + " · " + scope.Limit, Note: key},
+			{Text: figure(tenth(scope.Budget)), Note: "in " + duration(scope.HorizonSeconds)},
 			text(figure(tenth(scope.Demand))), text(figure(tenth(scope.Projected))), text(percent(scope.Headroom)), state,
 		}
 		if i < openScopes {

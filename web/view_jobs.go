@@ -164,7 +164,8 @@ func (v *pageView) addAccounts(s *daemon.Snapshot) {
 	for _, a := range accounts {
 		health := cell{Text: string(a.Health), Badge: healthLevel(a.Health), Note: strings.Join(a.Reasons, "; "), NoteBad: a.Health == daemon.HealthFailing}
 		v.Accounts.Rows = append(v.Accounts.Rows, []cell{
-			{Text: a.Account, Note: a.Provider}, health, text(units(a.Requests)), text(units(a.Succeeded)), text(units(a.RateLimited)),
+			{Text: a.Account, Note: a.Provider},
+			health, text(units(a.Requests)), text(units(a.Succeeded)), text(units(a.RateLimited)),
 			text(units(a.Failed)), instant(ago(a.LastSuccessAt, s.At)),
 		})
 	}

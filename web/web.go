@@ -11,20 +11,23 @@ import (
 	"github.com/tapyr/tapyr/daemon"
 )
 
-// Daemon is what a daemon offers to be shown and steered. Its methods may be called by many goroutines at once.
+// Daemon is what a daemon offers to be shown and steered; *daemon.Daemon is one. Its methods may be called by many goroutines at
+// once. One that also has Healthy() error is asked by /healthz what does not work; the others are healthy while they answer.
 type Daemon interface {
-	// Snapshot is all there is to show, as of now. It belongs to the caller.
-	Snapshot() *daemon.Snapshot
-	// Healthy is nil while the daemon decides; an error says what does not work.
-	Healthy() error
+	// Snapshot is all there is to show, as of now. It belongs to the caller, apart from its Plan.
+	Snapshot() daemon.Snapshot
 	// Ready is nil once documents, state and plan are there; an error says what is missing.
 	Ready() error
-	// Pause stops the starts of a job's runs, Resume lets them go on, Trigger starts one of every instance at once. The job is
-	// one of the snapshot's. An error says why it cannot be, to the operator who asked.
+	// Pause stops the starts of a job's runs, Resume lets them go on, Trigger starts one of every instance at once and tells how
+	// many. An error says why it cannot be, to the operator who asked: a *daemon.NoSuchJobError, or what else stands against it.
 	Pause(job string) error
 	Resume(job string) error
-	Trigger(job string) error
+	Trigger(job string) (started int, err error)
+	// Reload has the documents loaded again, soon.
+	Reload()
 }
+
+var _ Daemon = (*daemon.Daemon)(nil)
 
 // Options of New.
 type Options struct {
@@ -77,17 +80,18 @@ func New(o Options) http.Handler {
 func (s *server) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", s.page)
-	mux.HandleFunc("GET /healthz", s.probe(s.Daemon.Healthy))
-	mux.HandleFunc("GET /readyz", s.probe(s.Daemon.Ready))
+	mux.HandleFunc("GET /healthz", s.probe("ok", s.healthy))
+	mux.HandleFunc("GET /readyz", s.probe("ready", s.Daemon.Ready))
 	mux.Handle("GET /metrics", s.metrics)
 	mux.HandleFunc("GET /api/v1/status", s.status)
 	mux.HandleFunc("GET /api/v1/plan", s.plan)
 	mux.HandleFunc("GET /api/v1/scopes", s.scopes)
 	mux.HandleFunc("GET /api/v1/jobs", s.jobs)
 	mux.HandleFunc("GET /api/v1/jobs/{job}", s.job)
-	mux.HandleFunc("POST /api/v1/jobs/{job}/pause", s.steer(s.Daemon.Pause))
-	mux.HandleFunc("POST /api/v1/jobs/{job}/resume", s.steer(s.Daemon.Resume))
-	mux.HandleFunc("POST /api/v1/jobs/{job}/trigger", s.steer(s.Daemon.Trigger))
+	mux.HandleFunc("POST /api/v1/jobs/{job}/pause", s.steer(func(job string) (any, error) { return nil, s.Daemon.Pause(job) }))
+	mux.HandleFunc("POST /api/v1/jobs/{job}/resume", s.steer(func(job string) (any, error) { return nil, s.Daemon.Resume(job) }))
+	mux.HandleFunc("POST /api/v1/jobs/{job}/trigger", s.steer(s.trigger))
+	mux.HandleFunc("POST /api/v1/reload", s.reload)
 	mux.HandleFunc("GET /api/v1/spend", s.spend)
 	mux.HandleFunc("POST /api/v1/spend/admit", s.admit)
 	mux.HandleFunc("POST /api/v1/spend/events", s.events)
@@ -121,16 +125,27 @@ func (s *server) noRoute(w http.ResponseWriter, r *http.Request, mux *http.Serve
 	s.fail(w, http.StatusNotFound, "there is nothing at "+quoted(r.URL.Path)+"; the page is at /, the API below /api/v1/")
 }
 
-// probe answers with what a check says.
-func (s *server) probe(check func() error) http.HandlerFunc {
+func (s *server) healthy() error {
+	if d, ok := s.Daemon.(interface{ Healthy() error }); ok {
+		return d.Healthy()
+	}
+	return nil
+}
+
+// probeAnswer is the body of a probe.
+type probeAnswer struct {
+	Status string `json:"status"`
+	Error  string `json:"error,omitzero"`
+}
+
+// probe answers with a word, or with what a check says.
+func (s *server) probe(word string, check func() error) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		if err := check(); err != nil {
-			w.WriteHeader(http.StatusServiceUnavailable)
-			_, _ = w.Write([]byte(s.Redact(err.Error()) + "\n"))
+			s.writeJSON(w, http.StatusServiceUnavailable, probeAnswer{"not " + word, s.Redact(err.Error())})
 			return
 		}
-		_, _ = w.Write([]byte("ok\n"))
+		s.writeJSON(w, http.StatusOK, probeAnswer{Status: word})
 	}
 }
 

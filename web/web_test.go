@@ -32,7 +32,7 @@ func stillOf(c webtest.Condition, scopes int) *still {
 }
 
 // Snapshot is a copy whose lists are copies, too, as the interface promises.
-func (d *still) Snapshot() *daemon.Snapshot {
+func (d *still) Snapshot() daemon.Snapshot {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s := *d.snapshot
@@ -49,7 +49,7 @@ func (d *still) Snapshot() *daemon.Snapshot {
 	s.Waiting, s.Refusals, s.RateLimited = slices.Clone(s.Waiting), slices.Clone(s.Refusals), slices.Clone(s.RateLimited)
 	s.Changes, s.Inventories = slices.Clone(s.Changes), slices.Clone(s.Inventories)
 	s.Totals.ByLimit, s.Totals.Waits = slices.Clone(s.Totals.ByLimit), slices.Clone(s.Totals.Waits)
-	return &s
+	return s
 }
 
 func (d *still) change(f func(s *daemon.Snapshot)) {
@@ -71,14 +71,16 @@ func (d *still) steer(what, job string, paused bool) error {
 	for i := range d.snapshot.Jobs {
 		if d.snapshot.Jobs[i].Job == job {
 			d.snapshot.Jobs[i].Paused = paused
+			return nil
 		}
 	}
-	return nil
+	return &daemon.NoSuchJobError{Job: job}
 }
 
-func (d *still) Pause(job string) error   { return d.steer("pause", job, true) }
-func (d *still) Resume(job string) error  { return d.steer("resume", job, false) }
-func (d *still) Trigger(job string) error { return d.steer("trigger", job, false) }
+func (d *still) Pause(job string) error          { return d.steer("pause", job, true) }
+func (d *still) Resume(job string) error         { return d.steer("resume", job, false) }
+func (d *still) Trigger(job string) (int, error) { return 3, d.steer("trigger", job, false) }
+func (d *still) Reload()                         { d.done = append(d.done, "reload") }
 
 const token = "correct-horse-battery-staple"
 
@@ -154,14 +156,12 @@ func field(t *testing.T, text, path string) any {
 func TestProbes(t *testing.T) {
 	d := stillOf(webtest.Healthy, 3)
 	h := web.New(web.Options{Daemon: d})
-	for _, path := range []string{"/healthz", "/readyz"} {
-		if got := get(t, h, path); got != "ok\n" {
-			t.Errorf("%s: %q", path, got)
-		}
+	if a, b := field(t, get(t, h, "/healthz"), "status"), field(t, get(t, h, "/readyz"), "status"); a != "ok" || b != "ready" {
+		t.Error(a, b)
 	}
 	d.sick, d.unready = errors.New("the loop has not turned for 30s"), errors.New("there is no plan yet")
-	for path, want := range map[string]string{"/healthz": "the loop has not turned for 30s\n", "/readyz": "there is no plan yet\n"} {
-		if w := (call{path: path}).do(h); w.Code != http.StatusServiceUnavailable || w.Body.String() != want {
+	for path, want := range map[string]error{"/healthz": d.sick, "/readyz": d.unready} {
+		if w := (call{path: path}).do(h); w.Code != http.StatusServiceUnavailable || field(t, w.Body.String(), "error") != want.Error() {
 			t.Errorf("%s: %d %q", path, w.Code, w.Body)
 		}
 	}
@@ -188,6 +188,7 @@ func TestRoutes(t *testing.T) {
 		{"GET", "/api/v1/jobs/meraki-devices/pause", 405, "POST"},
 		{"OPTIONS", "/api/v1/jobs/meraki-devices/pause", 405, "POST"},
 		{"POST", "/api/v1/jobs/nobody/pause", 404, ""},
+		{"GET", "/api/v1/reload", 405, "POST"},
 		{"POST", "/api/v1/jobs/meraki-devices/explode", 404, ""},
 		{"TRACE", "/", 405, "GET, HEAD"},
 	} {
@@ -260,7 +261,7 @@ type panicky struct {
 	times int
 }
 
-func (p *panicky) Snapshot() *daemon.Snapshot {
+func (p *panicky) Snapshot() daemon.Snapshot {
 	if p.times--; p.times >= 0 {
 		panic("boom")
 	}
