@@ -1,12 +1,8 @@
 package expr
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"math"
 	"strconv"
 	"strings"
@@ -214,48 +210,4 @@ func nativeMap(m traits.Mapper) (map[string]any, error) {
 		out[text] = v
 	}
 	return out, nil
-}
-
-// DecodeJSON reads one JSON value as expressions see it: whole numbers that fit are int64, so that an id of 19 digits stays
-// itself; other numbers are float64. Anything after the value is an error.
-func DecodeJSON(data []byte) (any, error) {
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.UseNumber()
-	var v any
-	if err := d.Decode(&v); err != nil {
-		return nil, err
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("there is more after the JSON value")
-	}
-	return numbers(v)
-}
-
-// numbers replaces the numbers of a tree in place.
-func numbers(v any) (any, error) {
-	var err error
-	switch t := v.(type) {
-	case json.Number:
-		if n, err := strconv.ParseInt(t.String(), 10, 64); err == nil {
-			return n, nil
-		}
-		f, err := strconv.ParseFloat(t.String(), 64)
-		if err != nil {
-			return nil, fmt.Errorf("number %s is out of range", clip(t.String()))
-		}
-		return f, nil
-	case []any:
-		for i := range t {
-			if t[i], err = numbers(t[i]); err != nil {
-				return nil, err
-			}
-		}
-	case map[string]any:
-		for k := range t {
-			if t[k], err = numbers(t[k]); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return v, nil
 }
