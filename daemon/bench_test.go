@@ -1,40 +1,100 @@
 package daemon_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/tapyr/tapyr/daemon"
+	"github.com/tapyr/tapyr/simulate"
 )
 
-// The throughput row of the benchmarks: tapyr run against a server on loopback without limits, against a bare loop of net/http with
-// the same concurrency, in the same process, one after the other, and again.
+// The throughput row of the benchmarks: tapyr run against tapyr simulate serve on loopback, without limits, and a bare loop of net/http
+// with the same concurrency against the same, in one process, one after the other, and again.
 
 const (
 	benchWorkers  = 16
-	benchRequests = 12000
+	benchRequests = 16000
 )
 
-// bareLoop sends n requests with so many workers, and tells how long that takes.
-func bareLoop(t testing.TB, url string, n, workers int) time.Duration {
+// spent is what something took: time, and the work of the processor, which says more where other programs are at work. On a machine
+// of its own, with all processors busy, the two are in proportion.
+type spent struct{ wall, work time.Duration }
+
+// measure runs f.
+func measure(f func()) spent {
+	runtime.GC()
+	began, before := time.Now(), processorTime()
+	f()
+	return spent{time.Since(began), processorTime() - before}
+}
+
+func processorTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// benchDocuments are jobs that page through a long list each, at a provider without limits. A page has ten items.
+func benchDocuments(workers int) string {
+	text := provider(`  auth: { type: bearer, credential: key }
+  pagination: { type: page, pageParam: p, limitParam: n, limit: 10, items: response.list, maxPages: 1000000 }`)
+	for i := range workers {
+		text += job(fmt.Sprintf("j%02d", i), fmt.Sprintf(`  interval: 1h
+  request: { endpoint: /j%02d }
+  metrics: [{ name: m%d, value: double(size(response.list)) }]
+`, i, i))
+	}
+	return text
+}
+
+// benchServer is tapyr simulate serve for these documents, with so many pages for each job.
+func benchServer(t testing.TB, pages, workers int) *rig {
+	t.Helper()
+	documents := benchDocuments(workers)
+	config, err := configOf(strings.ReplaceAll(documents, "@URL", "http://vendor.test"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	items := make(map[string]int64)
+	for _, j := range config.Jobs {
+		items[j.Name] = int64(pages)*10 - 5
+	}
+	server, err := simulate.NewServer(config, "p", simulate.ServerOptions{
+		Seed: 1, Items: items, Sleep: func(context.Context, time.Duration) error { return nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, documents, server.ServeHTTP)
+	r.quiet = true
+	r.daemon = r.make(daemon.Options{})
+	return r
+}
+
+// bareLoop asks for the same pages with so many workers, and throws the answers away.
+func bareLoop(t testing.TB, url string, pages, workers int) {
 	t.Helper()
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost = 64
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport, Timeout: 30 * time.Second}
-	began := time.Now()
 	var group sync.WaitGroup
-	for range workers {
+	for i := range workers {
 		group.Go(func() {
-			for range n / workers {
-				q, err := http.NewRequest(http.MethodGet, url, nil)
+			for page := range pages {
+				q, err := http.NewRequest(http.MethodGet, fmt.Sprintf("%s/v1/j%02d?n=10&p=%d", url, i, page+1), nil)
 				if err != nil {
 					t.Error(err)
 					return
@@ -47,80 +107,57 @@ func bareLoop(t testing.TB, url string, n, workers int) time.Duration {
 				}
 				_, _ = io.Copy(io.Discard, response.Body)
 				_ = response.Body.Close()
+				if response.StatusCode != http.StatusOK {
+					t.Errorf("status %d", response.StatusCode)
+					return
+				}
 			}
 		})
 	}
 	group.Wait()
-	return time.Since(began)
 }
 
-// pagedRun has so many jobs page through so many pages each, once, and tells how long that takes.
-func pagedRun(t testing.TB, pages, workers int) time.Duration {
+// ratio is tapyr's requests by time and by work over the bare loop's, each the median of some rounds.
+func ratio(t testing.TB, requests, rounds int) (wall, work float64) {
 	t.Helper()
-	text := provider(`  auth: { type: bearer, credential: key }
-  pagination: { type: page, pageParam: p, items: response.list, maxPages: 100000 }`)
-	for i := range workers {
-		text += job(fmt.Sprintf("j%02d", i), `  interval: 1h
-  request: { endpoint: /x }
-  metrics: [{ name: m`+fmt.Sprint(i)+`, items: response.list, labels: { id: string(item) }, value: "1.0" }]
-`)
-	}
-	r := newRig(t, text, func(w http.ResponseWriter, q *http.Request) { benchAnswer(w, q, pages) })
-	r.quiet = true
-	r.daemon = r.make(daemon.Options{})
-	began := time.Now()
-	if err := r.once(); err != nil {
-		t.Fatal(err)
-	}
-	return time.Since(began)
-}
-
-// benchAnswer is a page with one item; the last has none.
-func benchAnswer(w http.ResponseWriter, q *http.Request, pages int) {
-	w.Header().Set("Content-Type", "application/json")
-	if q.URL.Query().Get("p") == fmt.Sprint(pages) {
-		_, _ = io.WriteString(w, `{"list":[]}`)
-		return
-	}
-	_, _ = io.WriteString(w, `{"list":[1]}`)
-}
-
-// ratio is tapyr's requests a second over the bare loop's, the median of some rounds.
-func ratio(t testing.TB, requests, rounds int) float64 {
-	t.Helper()
-	bare := newRig(t, provider("")+one("x", ""), func(w http.ResponseWriter, q *http.Request) { benchAnswer(w, q, -1) })
-	bare.quiet = true
-	var ratios []float64
+	var walls, works []float64
 	for range rounds {
-		runtime.GC()
-		direct := bareLoop(t, bare.server.URL+"/v1/x", requests, benchWorkers)
-		runtime.GC()
-		ours := pagedRun(t, requests/benchWorkers, benchWorkers)
-		ratios = append(ratios, direct.Seconds()/ours.Seconds())
-		t.Logf("bare %.0f requests a second, tapyr %.0f", float64(requests)/direct.Seconds(), float64(requests)/ours.Seconds())
-	}
-	for i := range ratios {
-		for j := i + 1; j < len(ratios); j++ {
-			if ratios[j] < ratios[i] {
-				ratios[i], ratios[j] = ratios[j], ratios[i]
+		pages := requests / benchWorkers
+		r := benchServer(t, pages, benchWorkers)
+		direct := measure(func() { bareLoop(t, r.server.URL, pages, benchWorkers) })
+		ours := measure(func() {
+			if err := r.once(); err != nil {
+				t.Error(err)
 			}
+		})
+		if n := r.daemon.Snapshot().Totals.Granted; n != int64(pages*benchWorkers) {
+			t.Fatalf("%d requests, want %d", n, pages*benchWorkers)
 		}
+		walls = append(walls, direct.wall.Seconds()/ours.wall.Seconds())
+		works = append(works, direct.work.Seconds()/ours.work.Seconds())
+		t.Logf("bare: %.0f requests a second, %.0f a second of work; tapyr: %.0f and %.0f",
+			float64(requests)/direct.wall.Seconds(), float64(requests)/direct.work.Seconds(),
+			float64(requests)/ours.wall.Seconds(), float64(requests)/ours.work.Seconds())
 	}
-	return ratios[len(ratios)/2]
+	slices.Sort(walls)
+	slices.Sort(works)
+	return walls[len(walls)/2], works[len(works)/2]
 }
 
-// A tenth of the bar's margin is left for noisy machines here; the benchmark measures.
+// The bar is measured by the benchmark; this is far enough below it not to fail on a machine that is busy.
 func TestThroughputIsNotFarFromABareLoop(t *testing.T) {
 	if raceEnabled || strings.Contains(os.Getenv("GOFLAGS"), "-race") {
 		t.Skip("the race detector slows the two unequally")
 	}
-	if got := ratio(t, 4000, 3); got < 0.5 {
-		t.Errorf("%.2f of a bare loop's requests a second; the bar of the benchmark is 0.7", got)
+	if _, work := ratio(t, 4000, 3); work < 0.5 {
+		t.Errorf("%.2f of a bare loop's requests for the same work; the bar of the benchmark is 0.7", work)
 	}
 }
 
 func BenchmarkRunAgainstABareLoop(b *testing.B) {
 	for b.Loop() {
-		b.ReportMetric(ratio(b, benchRequests, 3), "ratio")
+		wall, work := ratio(b, benchRequests, 3)
+		b.ReportMetric(wall, "ratio")
+		b.ReportMetric(work, "work-ratio")
 	}
 }

@@ -46,6 +46,7 @@ type Daemon struct {
 	wake chan struct{}
 	// reloads asks for new documents; it has room for one.
 	reloads chan struct{}
+	rows    atomic.Int64 // of the journal
 	// gate is that of the world in force; intervals are the jobs' in force.
 	gate      atomic.Pointer[engine.Gate]
 	intervals atomic.Pointer[map[string]time.Duration]

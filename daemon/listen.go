@@ -89,6 +89,12 @@ type guard struct {
 // browsers can ask for. It is false where no token is declared.
 func (d *Daemon) Authorized(r *http.Request) bool { return d.guard.authorized(r) }
 
+// Token is the bearer token that the status address wants, empty for none. It is known once the address is open.
+func (d *Daemon) Token() string { return d.guard.token }
+
+// Redact takes the secrets that the daemon knows out of a text.
+func (d *Daemon) Redact(text string) string { return d.redactor.Text(text) }
+
 func (g guard) authorized(r *http.Request) bool {
 	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !ok {

@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"strconv"
 	"time"
-
-	"github.com/google/uuid"
 
 	"github.com/tapyr/tapyr/daemon/client"
 	"github.com/tapyr/tapyr/engine"
@@ -104,10 +103,16 @@ func (d *Daemon) row(a *ask, job string, retry bool, atNanos int64) ledger.Row {
 			Endpoint: r.Endpoint, Vars: r.Vars, Priority: r.Priority, Retry: retry, Auth: r.Auth,
 		},
 	}
-	if id, err := uuid.NewV7(); err == nil {
-		row.ID = id.String()
-	}
+	row.ID = d.rowID()
 	return row
+}
+
+// rowID names a row of the journal: the daemon's start, and a number. It is unique on the state, which has one owner at a time, short,
+// and greater than those before it, which an index likes.
+func (d *Daemon) rowID() string {
+	const digits = 36
+	number := strconv.FormatInt(d.rows.Add(1), digits)
+	return strconv.FormatInt(d.startedAt.UnixNano(), digits) + "-" + "0000000"[min(len(number), 7):] + number
 }
 
 // admitAuth lets token and login requests of an account through the engine, like any other request.

@@ -173,7 +173,7 @@ func (r *run) take(ctx context.Context, answer *client.Answer) (next *url.URL, c
 	if err := r.harvest.Add(ctx, page); err != nil {
 		return nil, false, err
 	}
-	next, cut, err = r.pager.Next(ctx, schedule.Answer{URL: answer.URL, Body: body, Headers: headers})
+	next, cut, err = r.pager.Next(ctx, schedule.Answer{URL: answer.URL, Body: body, Headers: headers, Items: items})
 	r.core.Answered(r.daemon.now(), schedule.Succeeded, next != nil, 0)
 	return next, cut, err
 }

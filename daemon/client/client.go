@@ -10,6 +10,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
@@ -175,11 +176,12 @@ func (c *Client) Send(ctx context.Context, r *Request, credential *Credential) (
 	defer cancel()
 	ctx, done := onlyOnce(ctx)
 	defer done(nil)
-	request, err := http.NewRequestWithContext(ctx, r.Method, r.URL.String(), bytes.NewReader(r.Body))
-	if err != nil {
-		return nil, c.clean(err)
-	}
+	u := *r.URL
+	request := (&http.Request{
+		Method: r.Method, URL: &u, Host: u.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: make(http.Header, 8),
+	}).WithContext(ctx)
 	if len(r.Body) > 0 {
+		request.Body, request.ContentLength = io.NopCloser(bytes.NewReader(r.Body)), int64(len(r.Body))
 		request.Header.Set("Content-Type", "application/json")
 	}
 	request.Header.Set("Accept", "application/json")

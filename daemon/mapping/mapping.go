@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/tapyr/tapyr/expr"
@@ -30,8 +31,9 @@ type Job struct {
 type metric struct {
 	name, kind, help string
 	items            *expr.Program // nil: the response as a single item
-	value            *expr.Program // nil: 1
-	labels           []string      // sorted
+	value            *expr.Program // nil: constant
+	constant         float64
+	labels           []string // sorted
 	values           []*expr.Program
 }
 
@@ -53,8 +55,13 @@ func Compile(j *validate.Job) (*Job, error) {
 		if m.items, err = optional(expr.MetricItems, spec.Items); err != nil {
 			return nil, err
 		}
-		if m.value, err = optional(expr.MetricValue, spec.Value); err != nil {
-			return nil, err
+		if m.constant, err = strconv.ParseFloat(strings.TrimSpace(spec.Value), 64); err != nil {
+			if m.value, err = optional(expr.MetricValue, spec.Value); err != nil {
+				return nil, err
+			}
+		}
+		if spec.Value == "" {
+			m.constant = 1
 		}
 		for _, label := range slices.Sorted(maps.Keys(spec.Labels)) {
 			program, err := expr.MetricLabel.Compile(spec.Labels[label])
@@ -223,7 +230,7 @@ func (h *Harvest) keep(one *sample) {
 
 // sample evaluates a metric for one item; nil where the value is null.
 func (m *metric) sample(ctx context.Context, vars map[string]any) (*sample, error) {
-	one := &sample{metric: m, value: 1, labels: make([]string, len(m.values))}
+	one := &sample{metric: m, value: m.constant, labels: make([]string, len(m.values))}
 	if m.value != nil {
 		value, ok, err := m.value.EvalNumber(ctx, vars)
 		if err != nil || !ok {
