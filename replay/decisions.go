@@ -25,9 +25,9 @@ type Decision struct {
 // unresolvedReason is of rows that do not concern any limit.
 const unresolvedReason = "unresolved"
 
-// holdBack is how many decisions are held, so that they come out in the order of the file: more than the reader's sorting can move
-// a row.
-const holdBack = 1 << 17
+// holdBack is how many decisions are held where numbers are missing before them (of bad rows, or of rows that are still to come), so
+// that they come out in the order of the file: as many as the reader's sorting can move a row.
+const holdBack = 1 << 16
 
 // decisions puts them in order.
 type decisions struct {
@@ -36,6 +36,7 @@ type decisions struct {
 	// waiting are by the order of rows in the file, or of their arrival where there are several files.
 	waiting pendings
 	arrived int64
+	told    int64 // the order of the last one that was told
 	free    []*pending
 }
 
@@ -102,13 +103,18 @@ func (d *decisions) decide(a *arrival, now int64, refused *engine.RefusedError) 
 func (d *decisions) unresolved(a *arrival, _ error) {
 	if p := a.decided; p != nil {
 		p.decided, p.At, p.Reason = true, p.TS, unresolvedReason
+		d.tell(holdBack)
 	}
 }
 
-// tell tells what is in order and decided, but the last of them.
+// tell tells what is decided and next in order; where numbers are missing, all but so many.
 func (d *decisions) tell(but int) {
-	for len(d.waiting) > but && d.waiting[0].decided && d.err == nil {
+	for len(d.waiting) > 0 && d.waiting[0].decided && d.err == nil {
+		if len(d.waiting) <= but && d.waiting[0].order != d.told+1 {
+			return
+		}
 		p := heap.Pop(&d.waiting).(*pending)
+		d.told = max(d.told, p.order)
 		d.err = d.hear(&p.Decision)
 		d.free = append(d.free, p)
 	}
