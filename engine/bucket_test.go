@@ -63,8 +63,8 @@ func TestRatioIsNeverAboveTheRate(t *testing.T) {
 		r := ratioOf(rate)
 		got := new(big.Rat).SetFrac(new(big.Int).SetUint64(r.num), new(big.Int).SetUint64(r.den))
 		want := new(big.Rat).Quo(rate.Count.Rat(), new(big.Rat).SetInt64(int64(rate.Per)))
-		error := new(big.Rat).Quo(new(big.Rat).Sub(want, got), want)
-		if off, _ := error.Float64(); error.Sign() < 0 || off > 1e-15 {
+		cut := new(big.Rat).Quo(new(big.Rat).Sub(want, got), want)
+		if off, _ := cut.Float64(); cut.Sign() < 0 || off > 1e-15 {
 			t.Fatalf("%s: off by %v", rate, off)
 		}
 	})

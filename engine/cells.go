@@ -91,7 +91,7 @@ func (e *Engine) arrive(now, units int64, c *coldScope) {
 	if q.cells == nil {
 		q.cells = new(cells)
 	}
-	end := now
+	var end int64
 	switch {
 	case c.limit.exact:
 		end = saturatedAdd(now, 1)

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -167,8 +168,9 @@ func (d *dialogue) ask(now int64, name string, o map[string]string) {
 		d.t.Fatal(err)
 	}
 	ticket, granted, err := d.e.ReserveRequest(now, q, o["retry"] == "yes", now+int64(wait))
-	switch refused, _ := err.(*RefusedError); {
-	case refused != nil:
+	var refused *RefusedError
+	switch {
+	case errors.As(err, &refused):
 		d.say(name, refusedWords(refused))
 	case err != nil:
 		d.t.Fatal(err)

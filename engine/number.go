@@ -23,7 +23,7 @@ var pow10 = [...]int64{
 // words, nothing. Digits beyond the eighteenth decimal are rounded up, so that a wait is never cut short.
 func parseDecimal(text string) (d decimal, ok bool) {
 	if len(text) <= 18 && allDigits(text) { // nearly always
-		for i := 0; i < len(text); i++ {
+		for i := range len(text) {
 			d.mantissa = d.mantissa*10 + int64(text[i]-'0')
 		}
 		return d, true
@@ -33,10 +33,10 @@ func parseDecimal(text string) (d decimal, ok bool) {
 	if !allDigits(whole) || dotted && !allDigits(fraction) {
 		return decimal{}, false
 	}
-	for i := 0; i < len(whole); i++ {
+	for i := range len(whole) {
 		d.mantissa = appendDigit(d.mantissa, whole[i])
 	}
-	for i := 0; i < len(fraction); i++ {
+	for i := range len(fraction) {
 		if d.scale == maxScale || d.mantissa > math.MaxInt64/10-10 {
 			if strings.Trim(fraction[i:], "0") != "" && d.mantissa < math.MaxInt64 {
 				d.mantissa++
@@ -60,7 +60,7 @@ func appendDigit(n int64, digit byte) int64 {
 }
 
 func allDigits(s string) bool {
-	for i := 0; i < len(s); i++ {
+	for i := range len(s) {
 		if s[i] < '0' || s[i] > '9' {
 			return false
 		}

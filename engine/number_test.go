@@ -15,10 +15,24 @@ func TestParseDecimal(t *testing.T) {
 		ok          bool
 		floor, ceil int64
 	}{
-		{"0", true, 0, 0}, {"12", true, 12, 12}, {"-1", true, -1, -1}, {"1.5", true, 1, 2}, {"-1.5", true, -2, -1}, {"007", true, 7, 7},
-		{"0.0000000000000000000000001", true, 0, 1}, {"123456789012345678901234567890", true, math.MaxInt64, math.MaxInt64},
-		{"", false, 0, 0}, {"+3", false, 0, 0}, {"1e3", false, 0, 0}, {"1.", false, 0, 0}, {".5", false, 0, 0}, {"-", false, 0, 0},
-		{"1 2", false, 0, 0}, {"0x10", false, 0, 0}, {"NaN", false, 0, 0}, {"٣", false, 0, 0},
+		{"0", true, 0, 0},
+		{"12", true, 12, 12},
+		{"-1", true, -1, -1},
+		{"1.5", true, 1, 2},
+		{"-1.5", true, -2, -1},
+		{"007", true, 7, 7},
+		{"0.0000000000000000000000001", true, 0, 1},
+		{"123456789012345678901234567890", true, math.MaxInt64, math.MaxInt64},
+		{"", false, 0, 0},
+		{"+3", false, 0, 0},
+		{"1e3", false, 0, 0},
+		{"1.", false, 0, 0},
+		{".5", false, 0, 0},
+		{"-", false, 0, 0},
+		{"1 2", false, 0, 0},
+		{"0x10", false, 0, 0},
+		{"NaN", false, 0, 0},
+		{"٣", false, 0, 0},
 	} {
 		d, ok := parseDecimal(c.text)
 		if ok != c.ok || ok && (d.floor() != c.floor || d.ceil() != c.ceil) {
@@ -59,7 +73,7 @@ func FuzzDecimal(f *testing.F) {
 		} else if len(text) < 18 && got.Sub(got, want).Cmp(big.NewRat(1, 1)) >= 0 {
 			t.Fatalf("%q seconds are prolonged by %v", text, got)
 		}
-		if m = m & math.MaxInt64; d.percentOf(m) < 0 {
+		if m &= math.MaxInt64; d.percentOf(m) < 0 {
 			t.Fatalf("%q%% of %d is %d", text, m, d.percentOf(m))
 		}
 	})
@@ -79,8 +93,13 @@ func TestHTTPDates(t *testing.T) {
 		{"Monday, 30-Nov-76 00:00:01 GMT", "1976-11-30T00:00:01Z"},
 		{"Tuesday, 29-Feb-00 00:00:00 GMT", "2000-02-29T00:00:00Z"},
 		{"Friday, 01-Jan-99 00:00:00 GMT", "1999-01-01T00:00:00Z"},
-		{"Sun, 06 Nov 1994 08:49:37 UTC", ""}, {"06 Nov 1994 08:49:37 GMT", ""}, {"Someday, 06-Nov-94 08:49:37 GMT", ""},
-		{"Sun, 31 Feb 2026 08:49:37 GMT", ""}, {"", ""}, {"Sunday, 06-Nov-9x 08:49:37 GMT", ""}, {"1994-11-06T08:49:37Z", ""},
+		{"Sun, 06 Nov 1994 08:49:37 UTC", ""},
+		{"06 Nov 1994 08:49:37 GMT", ""},
+		{"Someday, 06-Nov-94 08:49:37 GMT", ""},
+		{"Sun, 31 Feb 2026 08:49:37 GMT", ""},
+		{"", ""},
+		{"Sunday, 06-Nov-9x 08:49:37 GMT", ""},
+		{"1994-11-06T08:49:37Z", ""},
 	} {
 		at, ok := parseHTTPDate(c.text, now)
 		got := ""
@@ -120,12 +139,30 @@ func TestResets(t *testing.T) {
 		text, format string
 		want         int64 // -1 for nonsense
 	}{
-		{"0", "", now}, {"10", "", now + 10e9}, {"1.5", "", now + 15e8}, {"1000000000", "", now + 1e18}, {"1795996837", "", 1795996837e9},
-		{"1795996754000", "", 1795996754e9}, {"-3", "", -1}, {"soon", "", -1}, {"1h2m", "", now + 3720e9}, {"-1s", "", -1},
-		{"Mon, 30 Nov 2026 00:01:00 GMT", "", 1795996860e9}, {"2026-11-30T00:01:00Z", "", 1795996860e9},
-		{"10", formatEpoch, 10e9}, {"10", formatEpochMs, 10e6}, {"1795996837", formatDelta, now + 1795996837e9}, {"3", formatMinutes, now + 180e9},
-		{"10", formatGoDuration, -1}, {"10s", formatDelta, -1}, {"10", formatRFC3339, -1}, {"10", formatHTTPDate, -1},
-		{"7, 7", "", now + 7e9}, {"7, 9", "", now + 9e9}, {"99999999999999999999", "", math.MaxInt64}, {"9e9", "", -1},
+		{"0", "", now},
+		{"10", "", now + 10e9},
+		{"1.5", "", now + 15e8},
+		{"1000000000", "", now + 1e18},
+		{"1795996837", "", 1795996837e9},
+		{"1795996754000", "", 1795996754e9},
+		{"-3", "", -1},
+		{"soon", "", -1},
+		{"1h2m", "", now + 3720e9},
+		{"-1s", "", -1},
+		{"Mon, 30 Nov 2026 00:01:00 GMT", "", 1795996860e9},
+		{"2026-11-30T00:01:00Z", "", 1795996860e9},
+		{"10", formatEpoch, 10e9},
+		{"10", formatEpochMs, 10e6},
+		{"1795996837", formatDelta, now + 1795996837e9},
+		{"3", formatMinutes, now + 180e9},
+		{"10", formatGoDuration, -1},
+		{"10s", formatDelta, -1},
+		{"10", formatRFC3339, -1},
+		{"10", formatHTTPDate, -1},
+		{"7, 7", "", now + 7e9},
+		{"7, 9", "", now + 9e9},
+		{"99999999999999999999", "", math.MaxInt64},
+		{"9e9", "", -1},
 	} {
 		got, ok := parseReset(c.text, c.format, now)
 		if !ok {
@@ -211,17 +248,28 @@ func FuzzList(f *testing.F) {
 
 func TestPolicyItems(t *testing.T) {
 	list := []Field{
-		{"ratelimit", `"burst";r=4, "day";r=50;t=30`}, {"RateLimit-Policy", `"day";q=100;w=86400, burst;q=5`}, {"Broken", `"day";r=3, "burst`},
-		{"Odd", `"day";r=-1, ("day");r=9, "x";r=1.5`}, {"Twice", `"day";r=9`}, {"twice", `"day";r=7`},
+		{"ratelimit", `"burst";r=4, "day";r=50;t=30`},
+		{"RateLimit-Policy", `"day";q=100;w=86400, burst;q=5`},
+		{"Broken", `"day";r=3, "burst`},
+		{"Odd", `"day";r=-1, ("day");r=9, "x";r=1.5`},
+		{"Twice", `"day";r=9`},
+		{"twice", `"day";r=7`},
 	}
 	for _, c := range []struct {
 		field, item, param string
 		value              int64
 		found, ok          bool
 	}{
-		{"RateLimit", "day", "r", 50, true, true}, {"RateLimit", "day", "t", 30, true, true}, {"RateLimit", "month", "r", 0, false, false},
-		{"RateLimit-Policy", "burst", "q", 5, true, true}, {"RateLimit-Policy", "day", "x", 0, false, false}, {"Missing", "day", "r", 0, false, false},
-		{"Broken", "day", "r", 0, true, false}, {"Odd", "day", "r", 0, true, false}, {"Odd", "x", "r", 0, true, false}, {"Twice", "day", "r", 7, true, true},
+		{"RateLimit", "day", "r", 50, true, true},
+		{"RateLimit", "day", "t", 30, true, true},
+		{"RateLimit", "month", "r", 0, false, false},
+		{"RateLimit-Policy", "burst", "q", 5, true, true},
+		{"RateLimit-Policy", "day", "x", 0, false, false},
+		{"Missing", "day", "r", 0, false, false},
+		{"Broken", "day", "r", 0, true, false},
+		{"Odd", "day", "r", 0, true, false},
+		{"Odd", "x", "r", 0, true, false},
+		{"Twice", "day", "r", 7, true, true},
 	} {
 		value, found, ok := policyItem(list, c.field, c.item, c.param)
 		if value != c.value || found != c.found || ok != c.ok {

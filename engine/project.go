@@ -192,7 +192,7 @@ func (e *Engine) project(at int64, s *scope, c *coldScope, recent int64) Project
 		p.ProjectedEnd -= float64(p.Used - s.flying) // by then all that has arrived has left
 	}
 	p.ProjectedTotal = p.ProjectedEnd + float64(p.External) + p.ExternalRate*seconds(left)
-	p.exhaustion(s, c, own, observed, seenNow, left)
+	p.exhaustion(c, own, observed, seenNow, left)
 	return p
 }
 
@@ -206,7 +206,7 @@ func recentSpan(at int64, q *quota) int64 {
 }
 
 // exhaustion finds when nothing will be left.
-func (p *Projection) exhaustion(s *scope, c *coldScope, own, observed int64, seenNow bool, left int64) {
+func (p *Projection) exhaustion(c *coldScope, own, observed int64, seenNow bool, left int64) {
 	if c.limit.rolling && !c.limit.anchored {
 		p.rollingExhaustion(c, own, observed, seenNow, left)
 		return

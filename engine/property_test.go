@@ -334,9 +334,13 @@ func TestRestoreLeavesOutWhatIsUnknown(t *testing.T) {
 	e := New(configOf(t, oneLimit("kind: quota, max: 10, window: { period: hour }", "")), Options{})
 	skipped := e.Restore(goldenStart, &Snapshot{
 		Scopes: []ScopeState{
-			{Provider: "gone", Limit: "l", Key: "acme"}, {Provider: "vendor", Limit: "gone", Key: "acme"},
-			{Provider: "vendor", Limit: "l", Key: "acme/org=1"}, {Provider: "vendor", Limit: "l", Key: "acme", Used: 7, Learned: 20,
-				StartNanos: goldenStart - 12*3600e9, EndNanos: goldenStart + 12*3600e9}, // a day, as the limit was before
+			{Provider: "gone", Limit: "l", Key: "acme"},
+			{Provider: "vendor", Limit: "gone", Key: "acme"},
+			{Provider: "vendor", Limit: "l", Key: "acme/org=1"},
+			{
+				Provider: "vendor", Limit: "l", Key: "acme", Used: 7, Learned: 20,
+				StartNanos: goldenStart - 12*3600e9, EndNanos: goldenStart + 12*3600e9,
+			}, // a day, as the limit was before
 		},
 		Breakers: []BreakerState{{Account: "gone", Open: true}},
 	})

@@ -175,7 +175,7 @@ const maxTuples = 1 << 16
 func (e *Engine) entriesOf(now int64, a *account, r *Request, s *shape) []entry {
 	var t tuple
 	for i := range s.dynamic {
-		value := ""
+		var value string
 		if d := &s.dynamic[i]; d.variable >= 0 {
 			value = e.values[d.variable]
 		} else {

@@ -124,13 +124,15 @@ func flights(t *rapid.T, config *validate.Config, jitter int64) []sent {
 		if err != nil {
 			t.Fatal(err)
 		}
-		loop.Arrive(now, &Call{Prepared: p, DeadlineNanos: now + int64(rapid.SampledFrom([]int{0, 2, 90}).Draw(t, "patience"))*1e9,
+		loop.Arrive(now, &Call{
+			Prepared: p, DeadlineNanos: now + int64(rapid.SampledFrom([]int{0, 2, 90}).Draw(t, "patience"))*1e9,
 			Done: func(at int64, _ Ticket, refused *RefusedError) (*Response, int64) {
 				if refused == nil {
 					out = append(out, sent{at, at + there, at + there + work, p.entries[0].cost})
 				}
 				return &Response{Status: 200}, there + work + back
-			}})
+			},
+		})
 	}
 	loop.Drain()
 	return out

@@ -282,6 +282,7 @@ func (t *twin) instant(now int64, arrivals []*twinCall) {
 		}
 		arrivals = nil
 		for t.pass() || t.deadlines() {
+			continue // until neither changes anything
 		}
 		if len(t.landing) == 0 || t.landing[0].granted+t.landing[0].row.latency > now {
 			return

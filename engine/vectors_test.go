@@ -86,7 +86,6 @@ type row struct {
 	LatencyMs                             float64
 	index                                 int
 	at, latency                           int64
-	prepared                              *Prepared
 }
 
 // rows of a journal in order of time.
@@ -159,14 +158,16 @@ func enforce(t failer, config *validate.Config, e *Engine, rows []*row) map[int]
 			if job := config.Job(r.Job); job != nil {
 				deadline = saturatedAdd(now, int64(job.Deadline))
 			}
-			calls = append(calls, &Call{Prepared: p, Retry: r.Retry, DeadlineNanos: deadline,
+			calls = append(calls, &Call{
+				Prepared: p, Retry: r.Retry, DeadlineNanos: deadline,
 				Done: func(at int64, _ Ticket, refused *RefusedError) (*Response, int64) {
 					if _, twice := decisions[r.index]; twice {
 						t.Fatalf("row %d is decided twice", r.index)
 					}
 					decisions[r.index] = decision{at, refused}
 					return r.response(), r.latency
-				}})
+				},
+			})
 		}
 		loop.Arrive(now, calls...)
 	}

@@ -126,14 +126,14 @@ func parseHTTPDate(text string, now int64) (int64, bool) {
 	for century := present.Year()/100*100 + 100; century >= present.Year()/100*100-100; century -= 100 {
 		t, err := time.Parse("02-Jan-2006 15:04:05 GMT", day+fourDigits(century+digits)+clock)
 		if err == nil && !t.After(present.AddDate(50, 0, 0)) {
-			return instantNanos(t), dayNamed(text, t)
+			return instantNanos(t), dayNamed(text)
 		}
 	}
 	return 0, false
 }
 
 // dayNamed tells whether the text begins with a long day's name; which day does not matter, as dates win over day names.
-func dayNamed(text string, t time.Time) bool {
+func dayNamed(text string) bool {
 	name, _, _ := strings.Cut(text, ",")
 	for d := range time.Saturday + 1 {
 		if d.String() == name {
