@@ -140,7 +140,10 @@ func (p *Program) Text() string { return p.text }
 
 // Compile reads an expression of this place. The error is an *Error: a text that is not CEL, a name that the place does not
 // know, or a result of the wrong kind.
-func (p *Place) Compile(text string) (*Program, error) {
+func (p *Place) Compile(text string) (*Program, error) { return p.compile(text, maxCost) }
+
+// compile bounds what an evaluation may cost.
+func (p *Place) compile(text string, cost uint64) (*Program, error) {
 	if strings.TrimSpace(text) == "" {
 		return nil, p.errorAt(text, 1, 1, "the expression is empty")
 	}
@@ -154,7 +157,7 @@ func (p *Place) Compile(text string) (*Program, error) {
 	if kind := ast.OutputType().Kind(); kind != types.DynKind && !p.allows(ast.OutputType()) {
 		return nil, p.errorAt(text, 1, 1, fmt.Sprintf("the expression gives %s, want %s", typeWords(ast.OutputType()), p.gives.words))
 	}
-	program, err := p.env().Program(ast, cel.EvalOptions(cel.OptOptimize), cel.CostLimit(maxCost),
+	program, err := p.env().Program(ast, cel.EvalOptions(cel.OptOptimize), cel.CostLimit(cost),
 		cel.InterruptCheckFrequency(interruptEvery))
 	if err != nil {
 		return nil, p.errorAt(text, 1, 1, err.Error())

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"encoding/json"
 	"errors"
@@ -114,6 +115,9 @@ func (d *Document) check() bool {
 	for _, location := range s.bad {
 		prune(d.Tree, location)
 	}
+	slices.SortStableFunc(d.Problems, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
 	if d.full() {
 		d.Tree = nil
 	}
@@ -145,11 +149,26 @@ func (s *shapeReport) add(e *jsonschema.ValidationError) {
 		s.leaf(e)
 		return
 	}
-	causes := append([]*jsonschema.ValidationError(nil), e.Causes...)
-	sort.SliceStable(causes, func(i, j int) bool { return isFormat(causes[i]) && !isFormat(causes[j]) })
+	causes := slices.Clone(e.Causes)
+	slices.SortStableFunc(causes, compareCauses)
 	for _, cause := range causes {
 		s.add(cause)
 	}
+}
+
+// compareCauses makes the order of problems, and which of several about one value is told, independent of the order of maps. A
+// format says more than a pattern.
+func compareCauses(a, b *jsonschema.ValidationError) int {
+	switch {
+	case isFormat(a) != isFormat(b):
+		if isFormat(a) {
+			return -1
+		}
+		return 1
+	case !slices.Equal(a.InstanceLocation, b.InstanceLocation):
+		return slices.Compare(a.InstanceLocation, b.InstanceLocation)
+	}
+	return slices.Compare(a.ErrorKind.KeywordPath(), b.ErrorKind.KeywordPath())
 }
 
 func isFormat(e *jsonschema.ValidationError) bool {
@@ -196,6 +215,7 @@ func (s *shapeReport) leaf(e *jsonschema.ValidationError) {
 	switch k := e.ErrorKind.(type) {
 	case *kind.AdditionalProperties:
 		known := s.properties(e)
+		slices.Sort(k.Properties)
 		for _, name := range k.Properties {
 			if s.doc.full() {
 				return

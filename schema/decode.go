@@ -20,6 +20,7 @@ const (
 
 	maxDepth      = 100
 	maxValues     = 1_000_000 // of a document
+	maxRepeated   = 50_000    // values of a document that aliases repeat
 	maxProblems   = 1_000     // of a document: whoever reads them all has better things to do
 	maxDocuments  = 20_000    // of a file, empty ones included
 	maxDirectives = 100       // of a file: the YAML library compares each with all before it

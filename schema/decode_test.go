@@ -242,6 +242,21 @@ func TestFieldMergeKeys(t *testing.T) {
 	}
 }
 
+// A merge key takes a mapping or a list of them, directly or by an alias; anything else is an error.
+func TestMergeKeysTakeMappings(t *testing.T) {
+	doc := one(t, "x-a: &a { title: A }\nx-b: &b [*a, { baseURL: \"https://b.example\" }]\n"+providerHead+"  <<: *b\n")
+	if spec := doc.Spec.(*ProviderSpec); spec.Title != "A" || spec.BaseURL != "https://b.example" || len(doc.Problems) > 0 {
+		t.Errorf("%+v\n%s", spec, describe(doc.Problems))
+	}
+	if at := doc.Position("spec.baseURL"); at.Line != 2 || at.Column != 25 {
+		t.Errorf("merged from a list, it stands at %d:%d", at.Line, at.Column)
+	}
+	doc = one(t, providerHead+"  <<: text\n")
+	if len(doc.Problems) != 1 || doc.Problems[0].Line != 5 || !strings.Contains(doc.Problems[0].Message, "takes a mapping") {
+		t.Errorf("a text:\n%s", describe(doc.Problems))
+	}
+}
+
 // A secret that was written into a document by mistake is never shown, whatever is wrong with it.
 func TestSecretsAreConcealed(t *testing.T) {
 	const secret = "6bec40cf957de430"

@@ -14,6 +14,7 @@ import (
 type walker struct {
 	doc        *Document
 	visited    int // values so far, those of expanded aliases included
+	repeated   int // of these, the ones within aliases
 	depth      int
 	overflowed bool // too much was found: the document is given up
 	open       []*yaml.Node
@@ -66,14 +67,21 @@ func (w *walker) value(n *yaml.Node, at *step) any {
 	if w.overflowed {
 		return nil
 	}
-	if w.visited > maxValues {
-		w.overflowed = true
-		w.fail(n, RuleTooLarge, at, fmt.Sprintf("the document holds more than %d values, those that aliases repeat included", maxValues))
-		return nil
+	if len(w.open) > 0 {
+		w.repeated++
 	}
-	if w.depth >= maxDepth {
+	why := ""
+	switch {
+	case w.repeated > maxRepeated:
+		why = fmt.Sprintf("aliases repeat more than %d values", maxRepeated)
+	case w.visited > maxValues:
+		why = fmt.Sprintf("the document holds more than %d values", maxValues)
+	case w.depth >= maxDepth:
+		why = fmt.Sprintf("values are nested more than %d deep", maxDepth)
+	}
+	if why != "" {
 		w.overflowed = true
-		w.fail(n, RuleTooLarge, at, fmt.Sprintf("values are nested more than %d deep", maxDepth))
+		w.fail(n, RuleTooLarge, at, why)
 		return nil
 	}
 	w.depth++
@@ -163,16 +171,23 @@ func (w *walker) remember(n *yaml.Node) {
 // merge adds the keys of a merge key's mapping, or list of mappings, that are not there yet: a mapping's own keys win, then the
 // earlier of a list.
 func (w *walker) merge(own map[string]any, n *yaml.Node, at *step) {
-	var from any
-	if n.Kind == yaml.SequenceNode {
-		for _, item := range n.Content {
-			w.merge(own, item, at)
+	list := n
+	if n.Kind == yaml.AliasNode {
+		list = n.Alias
+	}
+	if list.Kind == yaml.SequenceNode {
+		for _, item := range list.Content {
+			if !w.overflowed && item.Kind != yaml.SequenceNode {
+				w.merge(own, item, at)
+			}
 		}
 		return
 	}
-	from = w.value(n, at)
-	fields, ok := from.(map[string]any)
-	if !ok {
+	fields, ok := w.value(n, at).(map[string]any)
+	switch {
+	case w.overflowed:
+		return
+	case !ok:
 		w.fail(n, RuleShape, at, "a merge key << takes a mapping, or a list of mappings")
 		return
 	}
