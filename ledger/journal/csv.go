@@ -109,7 +109,7 @@ func (c *csvScanner) field(p int) (next int, more bool, err error) {
 
 // readQuoted reads a line inside quotes. Where there is none, what was read behind the record's first line is put back.
 func (c *csvScanner) readQuoted() error {
-	err := error(nil)
+	var err error
 	if len(c.raw) > maxQuotedBytes {
 		err = errOpenQuote
 	} else if err = c.readLine(); errors.Is(err, io.EOF) {

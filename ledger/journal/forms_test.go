@@ -128,8 +128,14 @@ func TestParseLatency(t *testing.T) {
 		unit time.Duration
 		want time.Duration
 	}{
-		{"182", time.Millisecond, 182e6}, {"0.000001", time.Millisecond, 1}, {"1.5", time.Second, 15e8}, {"12", time.Microsecond, 12e3},
-		{"1e3", time.Millisecond, 1e9}, {"2592000000", time.Millisecond, maxLatency}, {"0.1234567890123", time.Second, 123456789}, {"0", time.Second, 0},
+		{"182", time.Millisecond, 182e6},
+		{"0.000001", time.Millisecond, 1},
+		{"1.5", time.Second, 15e8},
+		{"12", time.Microsecond, 12e3},
+		{"1e3", time.Millisecond, 1e9},
+		{"2592000000", time.Millisecond, maxLatency},
+		{"0.1234567890123", time.Second, 123456789},
+		{"0", time.Second, 0},
 	} {
 		if got, err := parseLatency(test.text, test.unit); err != nil || got != test.want {
 			t.Errorf("%s of %s is %s, %v; want %s", test.text, test.unit, got, err, test.want)
@@ -270,10 +276,12 @@ func TestMapped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows, stats = mustRead(t, Options{Zone: zone, Map: mappings(t, "ts=when", "url=url", "latencyMs=ms", "retry=ok", `method="GET"`),
+	rows, stats = mustRead(t, Options{
+		Zone: zone, Map: mappings(t, "ts=when", "url=url", "latencyMs=ms", "retry=ok", `method="GET"`),
 		Locate: func(u *url.URL) (string, string, string, bool) {
 			return "p", "a", strings.TrimPrefix(u.Path, "/v1"), u.Host == "api.example.com"
-		}}, write(t, "access.csv", []byte(csv)))
+		},
+	}, write(t, "access.csv", []byte(csv)))
 	if len(rows) != 1 || stats.OtherHosts != 1 || stats.BadRows != 0 {
 		t.Fatalf("%d rows, %+v", len(rows), stats)
 	}
@@ -314,7 +322,8 @@ func TestHAR(t *testing.T) {
 	if !rows[1].Equal(&want) || rows[0].Status != 0 || rows[0].Endpoint != "/" {
 		t.Errorf("%+v\nwant %+v", rows[1], want)
 	}
-	rows, stats = mustRead(t, o, write(t, "cut.har", []byte(har[:strings.Index(har, `"POST"`)])))
+	cut, _, _ := strings.Cut(har, `"POST"`)
+	rows, stats = mustRead(t, o, write(t, "cut.har", []byte(cut)))
 	if len(rows) != 1 || stats.BadRows != 1 || !strings.Contains(stats.Bad[0].Error(), "ends here") {
 		t.Errorf("cut off: %d rows, %v", len(rows), stats.Bad)
 	}

@@ -246,7 +246,8 @@ func (s *scanner) object(b []byte) bool {
 
 // member reads the value at p of a member, and returns its end or -1.
 func (s *scanner) member(b []byte, p int, name []byte) int {
-	slot, end := slotOf(name), -1
+	slot := slotOf(name)
+	var end int
 	switch slot {
 	case slotVars, slotHeaders:
 		if p >= len(b) || b[p] != '{' {
@@ -373,7 +374,9 @@ func scanNumber(b []byte, p int) int {
 	}
 	if p < len(b) && b[p] == '.' {
 		start = p + 1
-		for p = start; p < len(b) && b[p]-'0' <= 9; p++ {
+		p = start
+		for p < len(b) && b[p]-'0' <= 9 {
+			p++
 		}
 		if p == start {
 			return -1

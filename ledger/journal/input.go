@@ -130,7 +130,7 @@ func (in *input) openRaw() (io.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	in.onClose(func() { f.Close() })
+	in.onClose(func() { _ = f.Close() }) // it was only read
 	return f, nil
 }
 
@@ -172,7 +172,7 @@ func (in *input) keepRest() error {
 // forget removes the standard input's copy.
 func (in *input) forget() {
 	if in.copied {
-		in.stdin.Close()
+		_ = in.stdin.Close() // a copy, which goes
 		os.Remove(in.stdin.Name())
 		in.copied = false
 	}
@@ -212,7 +212,7 @@ func Unpack(raw io.Reader) (text *bufio.Reader, done func(), err error) {
 	head, _ = text.Peek(4)
 	switch {
 	case bytes.HasPrefix(head, []byte{0xef, 0xbb, 0xbf}):
-		text.Discard(3)
+		_, _ = text.Discard(3) // they are there: Peek gave them
 	case bytes.HasPrefix(head, []byte{0xff, 0xfe}), bytes.HasPrefix(head, []byte{0xfe, 0xff}):
 		decoder := unicode.UTF16(unicode.LittleEndian, unicode.UseBOM).NewDecoder()
 		text = bufio.NewReaderSize(transform.NewReader(text, decoder), 64<<10)

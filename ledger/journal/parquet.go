@@ -80,7 +80,7 @@ func (in *input) openParquet(text *bufio.Reader) error {
 		return err
 	}
 	in.onClose(func() {
-		file.Close()
+		_ = file.Close() // a copy, which goes
 		os.Remove(file.Name())
 	})
 	size, err := io.Copy(file, text)
@@ -105,7 +105,7 @@ func feedParquet(pf *parquet.File, e *emitter) (err error) {
 		}
 	}()
 	reader := parquet.NewGenericReader[parquetRow](pf)
-	defer reader.Close()
+	defer func() { _ = reader.Close() }() // it was only read
 	buf := make([]parquetRow, 512)
 	for number := int64(1); ; {
 		n, err := reader.Read(buf)

@@ -129,8 +129,7 @@ func Open(names []string, options Options) (*Reader, error) {
 	for i, name := range names {
 		in, err := newInput(r, int32(i), name)
 		if err != nil {
-			r.Close()
-			return nil, err
+			return nil, errors.Join(err, r.Close())
 		}
 		r.inputs = append(r.inputs, in)
 		if in.size < 0 || r.total < 0 {

@@ -248,7 +248,10 @@ func TestOrder(t *testing.T) {
 		sort    int
 		spilled bool
 	}{
-		{"in order", rows, 100, false}, {"near", near, 100, false}, {"far, in memory", far, 5000, false}, {"far, on disk", far, 100, true},
+		{"in order", rows, 100, false},
+		{"near", near, 100, false},
+		{"far, in memory", far, 5000, false},
+		{"far, on disk", far, 100, true},
 		{"backwards", backwards, 100, true},
 	} {
 		for _, stdin := range []bool{false, true} {

@@ -17,7 +17,6 @@ import (
 // So a line is never refused, and never read differently, for being quick to read.
 type scanner struct {
 	builder
-	file int32
 
 	// lengths are those of the last requests' texts: the next one's end is first looked for there.
 	lengths [4]int
@@ -34,7 +33,6 @@ type scanner struct {
 	fields  []fieldSpan
 	members []memberSpan
 	key     []byte
-	names   []string
 }
 
 type fieldSpan struct{ name, value []byte }

@@ -62,11 +62,11 @@ func (s *sorter) push(b *Batch) (late *Record) {
 			}
 		}
 	}
-	if s.unordered {
-		// as it comes
-	} else if !b.order.sorted || b.order.first < s.latest {
+	switch {
+	case s.unordered: // as it comes
+	case !b.order.sorted || b.order.first < s.latest:
 		s.mixed = true
-	} else if b.order.first == s.latest && len(s.pending) > 0 {
+	case b.order.first == s.latest && len(s.pending) > 0:
 		last := s.pending[len(s.pending)-1].Records
 		s.mixed = s.mixed || before(&b.Records[0], &last[len(last)-1])
 	}

@@ -149,7 +149,7 @@ func (t *spellings) lookup(f fingerprint) (number int32, ok bool) {
 	mask := uint64(len(t.slots) - 1)
 	for i := f.b & mask; ; i = (i + 1) & mask {
 		switch slot := &t.slots[i]; {
-		case slot.a == f.a && slot.b == uint32(f.b>>32):
+		case slot.a == f.a && uint64(slot.b) == f.b>>32:
 			return slot.number, true
 		case slot.a == 0:
 			return 0, false
