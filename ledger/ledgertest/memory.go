@@ -153,7 +153,7 @@ func compareKeys(a, b ledger.CounterKey) int {
 
 // Journal gives the rows granted in the interval.
 func (m *Memory) Journal(ctx context.Context, in ledger.Interval) iter.Seq2[ledger.Row, error] {
-	return listed(m, ctx, func() (out []ledger.Row) {
+	return listed(ctx, m, func() (out []ledger.Row) {
 		for _, r := range m.rows {
 			if in.Contains(r.At.UnixNano()) {
 				out = append(out, r)
@@ -166,14 +166,14 @@ func (m *Memory) Journal(ctx context.Context, in ledger.Interval) iter.Seq2[ledg
 
 // Counters gives the counters whose window starts in the interval.
 func (m *Memory) Counters(ctx context.Context, in ledger.Interval) iter.Seq2[ledger.Counter, error] {
-	return listed(m, ctx, func() []ledger.Counter {
+	return listed(ctx, m, func() []ledger.Counter {
 		return slices.SortedFunc(within(m.counters, in), func(a, b ledger.Counter) int { return compareKeys(a.CounterKey, b.CounterKey) })
 	})
 }
 
 // Minutes gives the cells that start in the interval.
 func (m *Memory) Minutes(ctx context.Context, in ledger.Interval) iter.Seq2[ledger.Minute, error] {
-	return listed(m, ctx, func() []ledger.Minute {
+	return listed(ctx, m, func() []ledger.Minute {
 		return slices.SortedFunc(within(m.minutes, in), func(a, b ledger.Minute) int { return compareKeys(a.CounterKey, b.CounterKey) })
 	})
 }
@@ -188,7 +188,7 @@ func within[T any](all map[ledger.CounterKey]T, in ledger.Interval) iter.Seq[T] 
 	}
 }
 
-func listed[T any](m *Memory, ctx context.Context, list func() []T) iter.Seq2[T, error] {
+func listed[T any](ctx context.Context, m *Memory, list func() []T) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		m.mu.Lock()
 		err := m.begin(ctx, false)

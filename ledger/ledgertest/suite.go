@@ -28,9 +28,20 @@ func Run(t *testing.T, open func(t *testing.T) ledger.Ledger) {
 		name string
 		run  func(*testing.T, func(*testing.T) ledger.Ledger)
 	}{
-		{"restore", testRestore}, {"replace", testReplace}, {"journal", testJournal}, {"intervals", testIntervals}, {"states", testStates},
-		{"inventories and runs", testRuns}, {"salt", testSalt}, {"prune", testPrune}, {"files", testFiles}, {"concurrent", testConcurrent},
-		{"cancelled", testCancelled}, {"empty", testEmpty}, {"twin", testTwin}, {"odd text", testOddText},
+		{"restore", testRestore},
+		{"replace", testReplace},
+		{"journal", testJournal},
+		{"intervals", testIntervals},
+		{"states", testStates},
+		{"inventories and runs", testRuns},
+		{"salt", testSalt},
+		{"prune", testPrune},
+		{"files", testFiles},
+		{"concurrent", testConcurrent},
+		{"cancelled", testCancelled},
+		{"empty", testEmpty},
+		{"twin", testTwin},
+		{"odd text", testOddText},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, open) })
 	}
@@ -42,7 +53,11 @@ var now = time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
 func with(t *testing.T, open func(*testing.T) ledger.Ledger, changes ...ledger.Changes) ledger.Ledger {
 	t.Helper()
 	store := open(t)
-	t.Cleanup(func() { store.Close() })
+	t.Cleanup(func() {
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	for _, c := range changes {
 		if err := store.Apply(t.Context(), c); err != nil {
 			t.Fatal(err)
@@ -75,7 +90,8 @@ func row(id string, at time.Time) ledger.Row {
 func collect[T any](t interface {
 	Helper()
 	Fatal(...any)
-}, rows iter.Seq2[T, error]) (out []T) {
+}, rows iter.Seq2[T, error],
+) (out []T) {
 	t.Helper()
 	for v, err := range rows {
 		if err != nil {
@@ -91,7 +107,8 @@ var loose = cmp.Options{cmpopts.EquateEmpty(), cmpopts.EquateApproxTime(0)}
 func same(t interface {
 	Helper()
 	Errorf(string, ...any)
-}, what string, got, want any) {
+}, what string, got, want any,
+) {
 	t.Helper()
 	if diff := cmp.Diff(want, got, loose); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", what, diff)
@@ -102,9 +119,9 @@ func same(t interface {
 func testRestore(t *testing.T, open func(*testing.T) ledger.Ledger) {
 	day := 24 * time.Hour
 	midnight := now.Truncate(day)
-	remaining, max, used := int64(-3), int64(5000), int64(7)
+	remaining, most, used := int64(-3), int64(5000), int64(7)
 	current := counter("current", midnight, day, 110)
-	current.Lease, current.ObservedRemaining, current.ObservedMax, current.ObservedUsed = 10, &remaining, &max, &used
+	current.Lease, current.ObservedRemaining, current.ObservedMax, current.ObservedUsed = 10, &remaining, &most, &used
 	ended := counter("ended", now.Add(-day), day, 5) // its end is now: half open
 	begins := counter("begins", now, day, 6)
 	later := counter("later", now.Add(time.Nanosecond), day, 7)
@@ -174,7 +191,10 @@ func testIntervals(t *testing.T, open func(*testing.T) ledger.Ledger) {
 		same(t, fmt.Sprint(test.in, " minutes"), collect(t, store.Minutes(t.Context(), test.in)), c.Minutes[test.from:test.to])
 	}
 	n := 0
-	for range store.Journal(t.Context(), ledger.Interval{}) {
+	for _, err := range store.Journal(t.Context(), ledger.Interval{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
 		if n++; n == 2 {
 			break // a reader may stop
 		}
