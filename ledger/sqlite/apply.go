@@ -64,6 +64,13 @@ func prepare(ctx context.Context, db *sql.DB) (*statements, error) {
 	return s, nil
 }
 
+// bound is a statement in a transaction. Its end closes it.
+type bound struct{ *sql.Stmt }
+
+func bind(ctx context.Context, tx *sql.Tx, statement *sql.Stmt) bound {
+	return bound{tx.StmtContext(ctx, statement)}
+}
+
 func (s *statements) close() error {
 	var errs []error
 	for _, statement := range s.all {
@@ -102,7 +109,7 @@ func (s *statements) apply(ctx context.Context, tx *sql.Tx, c *ledger.Changes) e
 			return err
 		}
 	}
-	inventory, run := tx.StmtContext(ctx, s.inventory), tx.StmtContext(ctx, s.run)
+	inventory, run := bind(ctx, tx, s.inventory), bind(ctx, tx, s.run)
 	for i := range c.Inventories {
 		v := &c.Inventories[i]
 		items, err := json.Marshal(v.Items, json.Deterministic(true), json.FormatNilSliceAsNull(false))
@@ -137,7 +144,7 @@ func (s *statements) checkVersion(ctx context.Context, tx *sql.Tx) error {
 }
 
 func (s *statements) applyCounts(ctx context.Context, tx *sql.Tx, c *ledger.Changes) error {
-	counter, minute := tx.StmtContext(ctx, s.counter), tx.StmtContext(ctx, s.minute)
+	counter, minute := bind(ctx, tx, s.counter), bind(ctx, tx, s.minute)
 	for i := range c.Counters {
 		v := &c.Counters[i]
 		_, err := counter.Exec(v.Provider, v.Limit, v.ScopeKey, v.StartNanos, v.EndNanos, v.Used, v.Lease,
@@ -155,10 +162,10 @@ func (s *statements) applyCounts(ctx context.Context, tx *sql.Tx, c *ledger.Chan
 	if c.States == nil {
 		return nil
 	}
-	if _, err := tx.StmtContext(ctx, s.stateClear).Exec(); err != nil {
+	if _, err := bind(ctx, tx, s.stateClear).Exec(); err != nil {
 		return err
 	}
-	state := tx.StmtContext(ctx, s.state)
+	state := bind(ctx, tx, s.state)
 	for i := range c.States {
 		v := &c.States[i]
 		value := v.Value
@@ -181,7 +188,7 @@ func (s *statements) applyRow(ctx context.Context, tx *sql.Tx, r *ledger.Row) er
 	if err != nil {
 		return err
 	}
-	_, err = tx.StmtContext(ctx, s.row).Exec(r.At.UnixNano(), request, origin, text(r.ID), r.Status, int64(r.Latency), journal.FormatMap(r.Headers),
+	_, err = bind(ctx, tx, s.row).Exec(r.At.UnixNano(), request, origin, text(r.ID), r.Status, int64(r.Latency), journal.FormatMap(r.Headers),
 		text(r.Refused), text(r.Body))
 	return err
 }
@@ -227,11 +234,11 @@ func (s *statements) origin(ctx context.Context, tx *sql.Tx, provider, account s
 }
 
 func findOrAdd(ctx context.Context, tx *sql.Tx, find, add *sql.Stmt, args []any) (ref int64, err error) {
-	err = tx.StmtContext(ctx, find).QueryRow(args...).Scan(&ref)
+	err = bind(ctx, tx, find).QueryRow(args...).Scan(&ref)
 	if !errors.Is(err, sql.ErrNoRows) {
 		return ref, err
 	}
-	result, err := tx.StmtContext(ctx, add).Exec(args...)
+	result, err := bind(ctx, tx, add).Exec(args...)
 	if err != nil {
 		return 0, err
 	}

@@ -145,7 +145,7 @@ func (s *Store) Backup(ctx context.Context, name string) (err error) {
 	if err != nil {
 		return fault("back up state", name, err)
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }() // it is empty, or its copy of no use: what Backup answers stays true
 	part := filepath.Join(dir, "state.db")
 	if _, err := s.reads.ExecContext(ctx, `VACUUM INTO ?`, part); err != nil {
 		return fault("back up state", name, err)

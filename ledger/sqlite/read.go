@@ -55,7 +55,7 @@ func states(ctx context.Context, tx *sql.Tx, now int64) (out []ledger.State, err
 // Counters gives the counters whose window starts in the interval.
 func (s *Store) Counters(ctx context.Context, in ledger.Interval) iter.Seq2[ledger.Counter, error] {
 	span := in.Span()
-	return viewed(s, ctx, func(tx *sql.Tx) iter.Seq2[ledger.Counter, error] {
+	return viewed(ctx, s, func(tx *sql.Tx) iter.Seq2[ledger.Counter, error] {
 		return counters(ctx, tx, `WHERE window_start >= ? AND window_start < ?`, span.StartNanos, span.EndNanos)
 	})
 }
@@ -63,7 +63,7 @@ func (s *Store) Counters(ctx context.Context, in ledger.Interval) iter.Seq2[ledg
 // Minutes gives the cells that start in the interval.
 func (s *Store) Minutes(ctx context.Context, in ledger.Interval) iter.Seq2[ledger.Minute, error] {
 	span := in.Span()
-	return viewed(s, ctx, func(tx *sql.Tx) iter.Seq2[ledger.Minute, error] {
+	return viewed(ctx, s, func(tx *sql.Tx) iter.Seq2[ledger.Minute, error] {
 		return minutes(ctx, tx, `WHERE minute >= ? AND minute < ?`, span.StartNanos, span.EndNanos)
 	})
 }
@@ -71,13 +71,13 @@ func (s *Store) Minutes(ctx context.Context, in ledger.Interval) iter.Seq2[ledge
 // Journal gives the rows granted in the interval.
 func (s *Store) Journal(ctx context.Context, in ledger.Interval) iter.Seq2[ledger.Row, error] {
 	span := in.Span()
-	return viewed(s, ctx, func(tx *sql.Tx) iter.Seq2[ledger.Row, error] {
+	return viewed(ctx, s, func(tx *sql.Tx) iter.Seq2[ledger.Row, error] {
 		return journalRows(ctx, tx, span.StartNanos, span.EndNanos)
 	})
 }
 
 // viewed runs a sequence inside a read transaction, and names its faults.
-func viewed[T any](s *Store, ctx context.Context, rows func(*sql.Tx) iter.Seq2[T, error]) iter.Seq2[T, error] {
+func viewed[T any](ctx context.Context, s *Store, rows func(*sql.Tx) iter.Seq2[T, error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		more := true
 		err := s.View(ctx, func(tx *sql.Tx) error {
@@ -124,6 +124,7 @@ func scanned[T any](rows *sql.Rows, err error, scan func(*sql.Rows, *T) error) i
 }
 
 func counters(ctx context.Context, tx *sql.Tx, where string, args ...any) iter.Seq2[ledger.Counter, error] {
+	//nolint:gosec // G202: where is one of the constants above, with its values as arguments
 	rows, err := tx.QueryContext(ctx, `SELECT provider, "limit", scope_key, window_start, window_end, used, lease, observed_remaining,
 		observed_max, observed_used, updated_at FROM counters `+where+` ORDER BY provider, "limit", scope_key, window_start`, args...)
 	return scanned(rows, err, func(rows *sql.Rows, c *ledger.Counter) error {
@@ -133,6 +134,7 @@ func counters(ctx context.Context, tx *sql.Tx, where string, args ...any) iter.S
 }
 
 func minutes(ctx context.Context, tx *sql.Tx, where string, args ...any) iter.Seq2[ledger.Minute, error] {
+	//nolint:gosec // G202: as for counters
 	rows, err := tx.QueryContext(ctx, `SELECT provider, "limit", scope_key, minute, used, lease FROM minutes `+where+
 		` ORDER BY provider, "limit", scope_key, minute`, args...)
 	return scanned(rows, err, func(rows *sql.Rows, m *ledger.Minute) error {
@@ -193,7 +195,7 @@ func JournalRows(path string) (iter.Seq2[ledger.Row, error], error) {
 		return nil, err
 	}
 	return func(yield func(ledger.Row, error) bool) {
-		defer s.Close()
+		defer func() { _ = s.Close() }() // it was only read
 		for row, err := range s.Journal(context.Background(), ledger.Interval{}) {
 			if !yield(row, err) || err != nil {
 				return

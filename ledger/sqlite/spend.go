@@ -198,7 +198,7 @@ func (s *Spend) try(group []*spendJob, join bool) (_ []*spendJob, err error) {
 // run runs one transaction of a group. The error is about the whole group.
 func (tx *spendTx) run(job *spendJob) error {
 	if job.err = job.ctx.Err(); job.err != nil {
-		return nil
+		return nil //nolint:nilerr // the job's error is no error of the group
 	}
 	tx.mark()
 	if job.err = job.fn(tx); job.err == nil {

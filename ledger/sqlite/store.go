@@ -120,7 +120,7 @@ func (s *Store) openReads(ctx context.Context, options Options) error {
 		if info, serr := os.Stat(s.path + "-wal"); (serr == nil && info.Size() > 0) || !errors.As(err, &lite) || lite.Code != sqlite3.ErrCantOpen {
 			break
 		}
-		s.reads.Close()
+		_ = s.reads.Close() // it has not opened the file
 	}
 	return err
 }
@@ -129,7 +129,7 @@ func openWritable(ctx context.Context, path string, options Options, steps []mig
 	s := &Store{path: path, mode: options.Mode}
 	defer func() {
 		if err != nil {
-			s.Close()
+			err = errors.Join(err, s.Close())
 		}
 	}()
 	if options.Mode == Owner {

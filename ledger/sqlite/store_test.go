@@ -278,8 +278,8 @@ func TestFull(t *testing.T) {
 		full = r.Flush(t.Context(), s, now, false)
 	}
 	faultIs(t, full, ledger.FaultFull)
-	written, waiting := countRows(t, s), 0
-	if waiting, _ = r.Waiting(); written+waiting != total || waiting != 50 {
+	written := countRows(t, s)
+	if waiting, _ := r.Waiting(); written+waiting != total || waiting != 50 {
 		t.Errorf("%d rows: %d written, %d waiting", total, written, waiting)
 	}
 	sound(t, s)
