@@ -128,7 +128,7 @@ func openTable(name string, options journal.Options) (io.Reader, func(), error) 
 	if err != nil {
 		return nil, nil, err
 	}
-	return f, func() { f.Close() }, nil
+	return f, func() { _ = f.Close() }, nil // it was only read
 }
 
 // rows reads a table of any format.

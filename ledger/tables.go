@@ -153,7 +153,7 @@ func parquetRows[T, P any](r io.Reader, convert func(*P) (T, error)) iter.Seq2[T
 			return
 		}
 		defer os.Remove(file.Name())
-		defer file.Close()
+		defer func() { _ = file.Close() }() // a copy, which goes
 		if _, err = bufio.NewReader(r).WriteTo(file); err != nil {
 			yield(zero, err)
 			return
