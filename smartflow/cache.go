@@ -182,7 +182,7 @@ func (d *dialect) decodeEntry(v any, member string) (id, org string, err error) 
 	if err != nil || !ok {
 		return "", "", fmt.Errorf("%q: %w: it must be a string that is not empty", member, errShape)
 	}
-	if org, ok = text(orgValue); !ok && !d.looseCache {
+	if _, ok = text(orgValue); !ok && !d.looseCache {
 		return "", "", fmt.Errorf("organization: \"id\": %w: it must be a string that is not empty", errShape)
 	}
 	return id, d.value(orgValue), nil

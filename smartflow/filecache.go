@@ -24,7 +24,7 @@ func (c FileCache) Load() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // it was only read
 	text, err := io.ReadAll(io.LimitReader(f, maxCacheBytes+1))
 	if err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func (c FileCache) Store(text []byte) (err error) {
 	}
 	defer func() {
 		if err != nil {
-			f.Close()
+			_ = f.Close() // what it says is of a file that goes
 			os.Remove(f.Name())
 		}
 	}()

@@ -89,7 +89,7 @@ func (d *dialect) scan(url string, orgOnly bool) (found identifiers) {
 
 // segment returns what stands before the next slash, or the end of the path.
 func (d *dialect) segment(rest string) string {
-	for i := 0; i < len(rest); i++ {
+	for i := range len(rest) {
 		if c := rest[i]; c == '/' || (!d.wholeURL && (c == '?' || c == '#')) {
 			return rest[:i]
 		}

@@ -195,7 +195,7 @@ func closeBody(req *http.Request) {
 // discard reads what little a refusal says, so that its connection can be used
 // again, and closes it. Errors do not matter: the answer is thrown away.
 func discard(body io.ReadCloser) {
-	io.CopyN(io.Discard, body, 16<<10)
+	_, _ = io.CopyN(io.Discard, body, 16<<10)
 	body.Close()
 }
 

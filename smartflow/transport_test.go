@@ -17,7 +17,7 @@ import (
 )
 
 // newPost is a POST whose body tells whether it was closed.
-func newPost(t testing.TB, ctx context.Context, body string) (*http.Request, *closeCounter) {
+func newPost(ctx context.Context, t testing.TB, body string) (*http.Request, *closeCounter) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://api.meraki.com/api/v1/organizations/O_1/networks", strings.NewReader(body))
 	if err != nil {
@@ -48,7 +48,7 @@ func TestTransportRepeatsWithTheBody(t *testing.T) {
 			}
 			return 201, nil, "{}"
 		})}
-		req, counter := newPost(t, context.Background(), "payload")
+		req, counter := newPost(context.Background(), t, "payload")
 		sent := req.Body
 		start := time.Now()
 		resp, err := tr.RoundTrip(req)
@@ -97,7 +97,7 @@ func TestTransportGivesUp(t *testing.T) {
 					attempts++
 					return 429, map[string]string{"Retry-After": c.header}, "slow down"
 				})}
-				req, _ := newPost(t, context.Background(), "payload")
+				req, _ := newPost(context.Background(), t, "payload")
 				if c.noBody {
 					req.GetBody = nil
 				}
@@ -123,17 +123,17 @@ func TestTransportErrors(t *testing.T) {
 	l := mustNew(t, Config{})
 	boom := errors.New("boom")
 	broken := &Transport{Limiter: l, Base: failing{boom}}
-	req, _ := newPost(t, context.Background(), "x")
+	req, _ := newPost(context.Background(), t, "x")
 	if _, err := broken.RoundTrip(req); !errors.Is(err, boom) {
 		t.Errorf("got %v", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	req, counter := newPost(t, ctx, "x")
+	req, counter := newPost(ctx, t, "x")
 	if _, err := broken.RoundTrip(req); !errors.Is(err, context.Canceled) || counter.closed.Load() != 1 {
 		t.Errorf("got %v, body closed %d times", err, counter.closed.Load())
 	}
-	req, counter = newPost(t, context.Background(), "x")
+	req, counter = newPost(context.Background(), t, "x")
 	var ce *ConfigError
 	if _, err := (&Transport{}).RoundTrip(req); !errors.As(err, &ce) || counter.closed.Load() != 1 {
 		t.Errorf("without a limiter: %v, body closed %d times", err, counter.closed.Load())
@@ -142,7 +142,7 @@ func TestTransportErrors(t *testing.T) {
 	refusing := &Transport{Limiter: l, Base: roundTripper(func(*roundTrip) (int, map[string]string, string) {
 		return 429, map[string]string{"Retry-After": "0.01"}, ""
 	})}
-	req, _ = newPost(t, context.Background(), "x")
+	req, _ = newPost(context.Background(), t, "x")
 	req.GetBody = func() (io.ReadCloser, error) { return nil, boom }
 	if _, err := refusing.RoundTrip(req); !errors.Is(err, boom) {
 		t.Errorf("got %v", err)
@@ -167,7 +167,7 @@ func TestTransportCancelledBetweenAttempts(t *testing.T) {
 			})}
 			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
 			defer cancel()
-			req, _ := newPost(t, ctx, "x")
+			req, _ := newPost(ctx, t, "x")
 			start := time.Now()
 			if _, err := tr.RoundTrip(req); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("got %v", err)
