@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -71,7 +72,7 @@ func appendMembers(dst []byte, dec *jsontext.Decoder) ([]byte, error) {
 		return nil, fmt.Errorf("json text: %w", err)
 	}
 	// The order of UTF-8 bytes is that of code points.
-	slices.SortFunc(members, func(a, b member) int { return bytes.Compare([]byte(a.name), []byte(b.name)) })
+	slices.SortFunc(members, func(a, b member) int { return strings.Compare(a.name, b.name) })
 	dst = append(dst, '{')
 	for i, m := range members {
 		if i > 0 {

@@ -388,9 +388,14 @@ func TestBareLeavesEverythingElseOut(t *testing.T) {
 	var entries []Entry
 	for i := range 4 {
 		fields := []Field{
-			{Name: "event_id", Text: strconv.Itoa(i)}, {Name: "capability", Text: "c"}, {Name: "disposition", Text: "minimal"},
-			{Name: "route", Literal: "null"}, {Name: "reserved_units", Text: "0"}, {Name: "policy_version", Text: "v"},
-			{Name: "kind", Text: []string{"admission", "settlement"}[i%2]}, {Name: "class", Text: "x"},
+			{Name: "event_id", Text: strconv.Itoa(i)},
+			{Name: "capability", Text: "c"},
+			{Name: "disposition", Text: "minimal"},
+			{Name: "route", Literal: "null"},
+			{Name: "reserved_units", Text: "0"},
+			{Name: "policy_version", Text: "v"},
+			{Name: "kind", Text: []string{"admission", "settlement"}[i%2]},
+			{Name: "class", Text: "x"},
 		}
 		e, err := Seal(head, false, fields...)
 		if err != nil {

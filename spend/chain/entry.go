@@ -99,7 +99,8 @@ func Seal(head Head, bare bool, fields ...Field) (Entry, error) {
 		}
 	}
 	body[0] = '{' // there is at least previous_hash
-	e.Body = append(body, '}')
+	body = append(body, '}')
+	e.Body = body
 	e.Hash = hashOf(e.Body)
 	return e, nil
 }

@@ -120,7 +120,8 @@ func parseEntry(line []byte) (e Entry, reason string) {
 	if isPruned(members) && !bare {
 		return e, ""
 	}
-	e.Body = append(body, '}')
+	body = append(body, '}')
+	e.Body = body
 	return e, ""
 }
 

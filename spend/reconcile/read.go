@@ -190,7 +190,7 @@ func (c Columns) locate(header []string) (p places, err error) {
 	for i := range header {
 		header[i] = strings.TrimSpace(header[i])
 	}
-	find := func(column string, required bool) place {
+	find := func(column string) place {
 		if column == "" {
 			return place{index: -1}
 		}
@@ -201,13 +201,13 @@ func (c Columns) locate(header []string) (p places, err error) {
 		if i := slices.Index(header, name); i >= 0 && member != "" {
 			return place{i, member}
 		}
-		if required && err == nil {
+		if err == nil {
 			err = fmt.Errorf("column %q is missing; the file has %s; name another one with a map", column, strings.Join(header, ", "))
 		}
 		return place{index: -1}
 	}
-	p.event, p.amount = find(c.EventID, true), find(c.Amount, true)
-	p.settled, p.currency = find(c.SettledAt, true), find(c.Currency, true)
+	p.event, p.amount = find(c.EventID), find(c.Amount)
+	p.settled, p.currency = find(c.SettledAt), find(c.Currency)
 	return p, err
 }
 

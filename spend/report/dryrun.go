@@ -64,7 +64,7 @@ type Exhausted struct {
 
 // DryRun admits recorded events, in the order of their times, by the machine that decides in earnest, on a store that is thrown
 // away. Time passes between them: windows open and deadlines are met when they are due.
-func DryRun(ctx context.Context, p *spend.Policy, events []Event) (*Rehearsal, error) {
+func DryRun(ctx context.Context, p *spend.Policy, events []Event) (_ *Rehearsal, err error) {
 	r := &rehearsal{
 		policy: p, seen: make(map[exhaustedKey]bool),
 		result: &Rehearsal{Unknown: map[string]int64{}, Mix: []Share{}, Exhausted: []Exhausted{}, Crossed: []book.Crossing{}},
@@ -74,11 +74,10 @@ func DryRun(ctx context.Context, p *spend.Policy, events []Event) (*Rehearsal, e
 	if len(events) > 0 {
 		now = events[0].At
 	}
-	var err error
 	if r.machine, r.store, err = spend.Rehearse(ctx, now, p); err != nil {
 		return nil, err
 	}
-	defer r.store.Close()
+	defer func() { err = errors.Join(err, r.store.Close()) }()
 	for i := range events {
 		if err := r.admit(ctx, &events[i], now); err != nil {
 			return nil, err

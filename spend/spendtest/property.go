@@ -103,7 +103,7 @@ func (p *pair) publish(length int64) {
 		text += " }\n"
 		tp.capabilities[name] = c
 	}
-	tp.order = append(essential, others...)
+	tp.order = slices.Concat(essential, others)
 	_, err := p.machine.Publish(context.Background(), p.now(), Policy(p.t, text), Approved())
 	p.must(err)
 	p.twin.publish(tp, p.seconds)
