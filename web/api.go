@@ -56,7 +56,7 @@ func (s *server) snapshot() *daemon.Snapshot {
 
 func (s *server) status(w http.ResponseWriter, r *http.Request) {
 	snapshot := s.snapshot()
-	if s.Spend != nil {
+	if s.Spend != nil && len(s.Spend.Machines()) > 0 {
 		reports, err := s.reports(r)
 		if err != nil {
 			s.spendFailed(w, err)

@@ -174,6 +174,9 @@ func (s *server) machine(policy string) (Machine, error) {
 	}
 	machines := s.Spend.Machines()
 	names := slices.Sorted(maps.Keys(machines))
+	if len(names) == 0 {
+		return nil, errNoSpend
+	}
 	if policy == "" && len(names) == 1 {
 		policy = names[0]
 	}

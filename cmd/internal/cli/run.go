@@ -38,13 +38,13 @@ func newRunCommand() *Command {
 			&cli.BoolFlag{Name: "once", Usage: "run every job once, those with an inventory first, and exit with 1 if a run failed"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "write the requests, and send none"},
 			&cli.StringSliceFlag{Name: "job", Usage: "run only the job `NAME`, and those whose inventories it needs; repeatable"},
-			onlyFlag(), outputFlag(),
+			setFlag(), onlyFlag(), outputFlag(),
 		},
 		Run: runRun,
 	}
 }
 
-func runRun(c *Call) error {
+func runRun(c *Call) (err error) {
 	if c.Bool("once") && c.Bool("dry-run") {
 		return c.Usagef("--once and --dry-run exclude each other")
 	}
@@ -52,9 +52,15 @@ func runRun(c *Call) error {
 	if err != nil {
 		return err
 	}
+	page := &statusPage{log: c.Log}
+	defer func() {
+		if closeErr := page.close(); err == nil {
+			err = closeErr
+		}
+	}()
 	options := daemon.Options{
-		Load: c.documentsLoader(), Log: c.Log, Getenv: c.Env.Getenv, Version: readVersion().Version, Jobs: c.StringSlice("job"),
-		Handler: statusHandler,
+		Load: page.remember(c.documentsLoader()), Log: c.Log, Getenv: c.Env.Getenv, Version: readVersion().Version, Jobs: c.StringSlice("job"),
+		Handler: page.handler,
 	}
 	for _, path := range paths {
 		if path != "-" {
@@ -99,9 +105,12 @@ func (c *Call) documentsLoader() func(context.Context) (*validate.Config, error)
 	return func(context.Context) (*validate.Config, error) {
 		if !started {
 			started = true
-			return c.loadConfig()
+			return c.loadChanged()
 		}
 		read, err := c.readDocuments()
+		if err == nil {
+			read, err = c.applySets(read)
+		}
 		if err != nil {
 			return nil, err
 		}
