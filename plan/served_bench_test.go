@@ -71,6 +71,8 @@ func mostServed(p *problem) (units float64, ok bool) {
 	for i := range rows {
 		a.Set(i, n+i, 1)
 	}
-	best, _, err := lp.Simplex(append(goal, make([]float64, len(rows))...), a, right, 1e-10, nil)
+	costs := make([]float64, n+len(rows)) // slacks cost nothing
+	copy(costs, goal)
+	best, _, err := lp.Simplex(costs, a, right, 1e-10, nil)
 	return -best, err == nil
 }

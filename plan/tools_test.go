@@ -74,7 +74,7 @@ func TestAdopt(t *testing.T) {
 		if got.Interval != c.want {
 			t.Errorf("%s: %v, want %v", name, got.Interval, c.want)
 		}
-		if kept := c.held != nil && got.Interval == c.held["a"].Interval; kept != (c.held != nil && got.ChangedAt == c.held["a"].ChangedAt) {
+		if kept := c.held != nil && got.Interval == c.held["a"].Interval; kept != (c.held != nil && got.ChangedAt.Equal(c.held["a"].ChangedAt)) {
 			t.Errorf("%s: changed at %v", name, got.ChangedAt)
 		}
 	}
