@@ -7,6 +7,8 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"log"
@@ -29,11 +31,9 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer os.RemoveAll(dir)
-	if err := measure(dir, *tapyr, *peer, *documents, *runs); err != nil {
-		log.Print(err)
-		os.RemoveAll(dir)
-		os.Exit(1)
+	err = measure(dir, *tapyr, *peer, *documents, *runs)
+	if err = errors.Join(err, os.RemoveAll(dir)); err != nil {
+		log.Fatal(err)
 	}
 }
 
@@ -78,7 +78,7 @@ type sample struct {
 }
 
 func run(name string, args ...string) (sample, error) {
-	command := exec.Command(name, args...)
+	command := exec.CommandContext(context.Background(), name, args...)
 	var output, problems bytes.Buffer
 	command.Stdout, command.Stderr = &output, &problems
 	begin := time.Now()
