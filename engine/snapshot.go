@@ -260,6 +260,7 @@ func (e *Engine) restoreScope(now int64, from *ScopeState) uint32 {
 		if from.Learned != 0 {
 			c.quota.learned = from.Learned
 		}
+		c.variant = e.restoredVariant(l, from.Key)
 		if l.cutsAs(from) {
 			e.restoreQuota(s, c, from)
 		}
