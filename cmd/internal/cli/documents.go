@@ -148,7 +148,7 @@ func readFile(ctx context.Context, stdin io.Reader, file string) ([]byte, error)
 		if err != nil {
 			return nil, fmt.Errorf("cannot read %s: %w", file, cause(err))
 		}
-		defer opened.Close()
+		defer func() { _ = opened.Close() }() // it was only read
 		from = opened
 	}
 	data, err := readInterruptibly(ctx, io.LimitReader(from, schema.MaxFileBytes+1))

@@ -50,7 +50,7 @@ func isStateFile(file string) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("cannot read %s: %w", file, cause(err))
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // it was only read
 	head := make([]byte, 16)
 	if _, err := io.ReadFull(f, head); err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return false, fmt.Errorf("cannot read %s: %w", file, cause(err))

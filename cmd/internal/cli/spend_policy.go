@@ -246,7 +246,7 @@ func (c *Call) activePolicy(name string) (*spend.Policy, error) {
 		return nil, err
 	}
 	if _, err := os.Stat(path); err != nil {
-		return nil, nil //nolint:nilerr,nilnil // no file, no version: that is the answer
+		return nil, nil //nolint:nilerr // no file, no version: that is the answer
 	}
 	var active *spend.Policy
 	err = c.withBook(func(store book.Store) error {
@@ -257,7 +257,7 @@ func (c *Call) activePolicy(name string) (*spend.Policy, error) {
 	})
 	var none *spend.NoPolicyError
 	if errors.As(err, &none) {
-		return nil, nil //nolint:nilnil // as above
+		return nil, nil // as above
 	}
 	return active, err
 }
@@ -302,7 +302,7 @@ func readSpendEvents(call *Call, file string) (events []report.Event, bad []stri
 	if err != nil {
 		return nil, nil, err
 	}
-	defer in.Close() //nolint:errcheck // it was only read
+	defer in.Close()
 	bad = []string{}
 	for e, err := range report.ReadEvents(in) {
 		var line *report.EventError

@@ -142,7 +142,7 @@ func runSpendReconcile(call *Call) error {
 	if err != nil {
 		return err
 	}
-	defer in.Close() //nolint:errcheck // it was only read
+	defer in.Close()
 	var result *reconcile.Result
 	err = call.withMachine(func(_ *spend.Machine, store book.Store) error {
 		name, err := call.policyName(store)
