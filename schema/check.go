@@ -186,17 +186,13 @@ func isEnum(e *jsonschema.ValidationError) bool {
 
 // fitting is the only form whose type is that of the value, or nil.
 func fitting(e *jsonschema.ValidationError) *jsonschema.ValidationError {
-	var fit *jsonschema.ValidationError
-	for _, form := range e.Causes {
-		if wrongType(form, len(e.InstanceLocation)) {
-			continue
-		}
-		if fit != nil {
-			return nil
-		}
-		fit = form
+	forms := slices.DeleteFunc(slices.Clone(e.Causes), func(form *jsonschema.ValidationError) bool {
+		return wrongType(form, len(e.InstanceLocation))
+	})
+	if len(forms) != 1 {
+		return nil
 	}
-	return fit
+	return forms[0]
 }
 
 func wrongType(e *jsonschema.ValidationError, depth int) bool {

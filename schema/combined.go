@@ -35,7 +35,7 @@ func CombinedJSONSchema() []byte {
 	}
 	combined := map[string]any{
 		"$schema":     "https://json-schema.org/draft/2020-12/schema",
-		"$id":         "https://github.com/tapyr/tapyr/schemas/v1alpha1/" + CombinedSchemaFile,
+		"$id":         "https://github.com/tapyr/tapyr/schemas/v1alpha1/" + CombinedFileName,
 		"title":       "tapyr document",
 		"description": "A document of any kind: " + strings.Join(Kinds(), ", ") + ".",
 		"type":        "object",
@@ -51,8 +51,8 @@ func CombinedJSONSchema() []byte {
 	return append(text, '\n')
 }
 
-// CombinedSchemaFile is the name that the combined schema is written under.
-const CombinedSchemaFile = "tapyr.schema.json"
+// CombinedFileName is the name that the combined schema is written under.
+const CombinedFileName = "tapyr.schema.json"
 
-// SchemaFile is the name that the schema of a kind is written under.
-func SchemaFile(kind string) string { return schemaFile(kind) }
+// FileName is the name that the schema of a kind is written under.
+func FileName(kind string) string { return schemaFile(kind) }

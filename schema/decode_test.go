@@ -52,7 +52,7 @@ var mistakes = []struct{ name, text, want string }{
 	},
 	{
 		"unit of a duration", providerHead + "  retry: { initial: 5 }\n",
-		"5:21 error shape: initial is 5, want a duration: a number with a unit: ms, s, m, h, d or w, such as 90s or 1h30m (spec.retry.initial)\n",
+		"5:21 error shape: initial is 5, want a duration: a number with a unit: ms, s, m, h, d, w or y, such as 90s or 1h30m (spec.retry.initial)\n",
 	},
 	{
 		"number in quotes", providerHead + "  limits: [{ name: a, kind: quota, max: \"10\" }]\n",

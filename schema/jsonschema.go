@@ -17,7 +17,7 @@ const (
 	formatDecimal  = "tapyr-decimal"
 	formatCount    = "tapyr-count" // a whole number in plain digits that fits 64 bits
 
-	durationPattern = `^([0-9]+(\.[0-9]+)?(ms|s|m|h|d|w))+$`
+	durationPattern = `^([0-9]+(\.[0-9]+)?(ms|s|m|h|d|w|y))+$`
 	ratePattern     = `^[0-9]+(\.[0-9]+)?/([0-9].*|ms|s|m|h|d|w)$`
 	amountPattern   = `^[0-9]+(\.[0-9]+)?$`
 )

@@ -23,7 +23,7 @@ func TestSchemasAreFresh(t *testing.T) {
 		t.Errorf("%d schemas for %d kinds", len(fresh), len(Kinds()))
 	}
 	for _, kind := range Kinds() {
-		if !bytes.Equal(fresh[SchemaFile(kind)], JSONSchema(kind)) {
+		if !bytes.Equal(fresh[FileName(kind)], JSONSchema(kind)) {
 			t.Errorf("the schema of %s is not fresh; run go generate ./schema", kind)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/cockroachdb/apd/v3"
 )
 
-// Duration is a span of elapsed time. A day is 24 hours and a week 7 days, whatever the calendar says.
+// Duration is a span of elapsed time. A day is 24 hours, a week 7 days and a year 365, whatever the calendar says.
 type Duration time.Duration
 
 // durationUnits are tried in this order: "ms" before "m".
@@ -21,10 +21,10 @@ var durationUnits = []struct {
 	name string
 	span time.Duration
 }{
-	{"ms", time.Millisecond}, {"s", time.Second}, {"m", time.Minute}, {"h", time.Hour}, {"d", 24 * time.Hour}, {"w", 7 * 24 * time.Hour},
+	{"ms", time.Millisecond}, {"s", time.Second}, {"m", time.Minute}, {"h", time.Hour}, {"d", 24 * time.Hour}, {"w", 7 * 24 * time.Hour}, {"y", 365 * 24 * time.Hour},
 }
 
-const durationForm = "a number with a unit: ms, s, m, h, d or w, such as 90s or 1h30m"
+const durationForm = "a number with a unit: ms, s, m, h, d, w or y, such as 90s or 1h30m"
 
 // ParseDuration reads a duration such as 10m, 1h30m, 1.5h or 7d. The error says what is allowed. Spans of more than 100 years,
 // negative ones and ones without a unit are errors.
@@ -101,7 +101,7 @@ func (d Duration) String() string {
 	}
 	var b strings.Builder
 	rest := time.Duration(d)
-	for i := len(durationUnits) - 2; i >= 2; i-- { // d, h, m; weeks read worse than days
+	for i := len(durationUnits) - 3; i >= 2; i-- { // d, h, m; weeks and years read worse than days
 		if n := int64(rest / durationUnits[i].span); n > 0 {
 			fmt.Fprintf(&b, "%d%s", n, durationUnits[i].name)
 			rest %= durationUnits[i].span

@@ -81,7 +81,7 @@ func TestParseDuration(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{
-		"", " ", "s", "5", "-5s", "+5s", "5S", "5 s", "5s ", "1e3s", "0x1s", ".5s", "5.s", "1.5", "1y", "1mo", "1us", "1µs", "36501d", "99999999999w",
+		"", " ", "s", "5", "-5s", "+5s", "5S", "5 s", "5s ", "1e3s", "0x1s", ".5s", "5.s", "1.5", "1mo", "1us", "1µs", "36501d", "99999999999w",
 		"1s1", strings.Repeat("9", 30) + "s", "٣s",
 	} {
 		if d, err := ParseDuration(bad); err == nil {

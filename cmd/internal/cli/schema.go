@@ -36,18 +36,18 @@ func newSchemaCommand() *Command {
 }
 
 func runSchema(call *Call) error {
-	files := map[string][]byte{schema.CombinedSchemaFile: schema.CombinedJSONSchema()}
-	single := schema.CombinedSchemaFile
+	files := map[string][]byte{schema.CombinedFileName: schema.CombinedJSONSchema()}
+	single := schema.CombinedFileName
 	if name := call.Args().First(); name != "" {
 		kind := kindNamed(name)
 		if kind == "" {
 			return call.Usagef("there is no kind %q, only %s%s", name, join(schema.Kinds(), "and"), didYouMean(nearest(name, schema.Kinds())))
 		}
-		single = schema.SchemaFile(kind)
+		single = schema.FileName(kind)
 		files = map[string][]byte{single: schema.JSONSchema(kind)}
 	} else {
 		for _, kind := range schema.Kinds() {
-			files[schema.SchemaFile(kind)] = schema.JSONSchema(kind)
+			files[schema.FileName(kind)] = schema.JSONSchema(kind)
 		}
 	}
 	folder := call.String(outputFlagName)
