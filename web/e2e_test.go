@@ -198,7 +198,9 @@ func testWithoutScripts(t *testing.T, b *browser, handler *switched, url string)
 		t.Errorf("drawings and renewals: %v", got)
 	}
 	d.change(func(s *daemon.Snapshot) { s.WaitingTotal = 4712 })
-	wait(t, "renewal", func() bool { return b.eval(`document.body !== null && document.body.textContent.includes("4,712")`) == true })
+	wait(t, "renewal", func() bool {
+		return b.eval(`document.body !== null && document.body.textContent.includes("4,712")`) == true
+	})
 	if got := b.eval(`document.documentElement.lang`); got != "en" {
 		t.Errorf("%v", got)
 	}
