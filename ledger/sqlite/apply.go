@@ -54,7 +54,7 @@ func prepare(ctx context.Context, db *sql.DB) (*statements, error) {
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET account = excluded.account, duration = excluded.duration,
 			pages = excluded.pages, requests = excluded.requests, items = excluded.items, status = excluded.status, error = excluded.error`},
 	} {
-		statement, err := db.PrepareContext(ctx, p.sql)
+		statement, err := db.PrepareContext(ctx, p.sql) //nolint:sqlclosecheck // kept in all, which close goes through
 		if err != nil {
 			return nil, errors.Join(err, s.close())
 		}
