@@ -46,19 +46,9 @@ func (c *Call) readDocuments() (*documents, error) {
 	return decodeFiles(c.Context.Context, c.Env.Stdin, files)
 }
 
-// loadConfig reads the documents and resolves them. Where they have errors, it
-// prints the findings to standard error and returns the bad news; warnings and
-// notices are for "tapyr validate" to tell. --only restricts the result.
-func (c *Call) loadConfig() (*validate.Config, error) {
-	read, err := c.readDocuments()
-	if err != nil {
-		return nil, err
-	}
-	return c.checkDocuments(read)
-}
-
-// checkDocuments is the second half of loadConfig, for commands that change
-// documents in between.
+// checkDocuments resolves documents. Where they have errors, it prints the
+// findings to standard error and returns the bad news; warnings and notices are
+// for "tapyr validate" to tell. --only restricts the result.
 func (c *Call) checkDocuments(read *documents) (*validate.Config, error) {
 	config, problems := read.check()
 	if config == nil {

@@ -44,11 +44,12 @@ var severityStyles = map[schema.Severity]style{
 // write shows problems, which are sorted by file and line.
 func (v *findingsView) write(w io.Writer, problems []schema.Problem) error {
 	var lines lineReader
+	var file *string
 	shown, hidden := 0, 0
 	for i, p := range problems {
-		if i == 0 || p.File != problems[i-1].File {
+		if file == nil || p.File != *file {
 			lines = lineReader{rest: v.sources[p.File], next: 1}
-			shown, hidden = 0, 0
+			file, shown, hidden = &p.File, 0, 0
 		}
 		if shown >= findingsPerFile {
 			hidden++
