@@ -19,79 +19,82 @@ func basic(password string) string {
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte("anybody:"+password))
 }
 
-// Who may ask for what. Everything that is not here is a combination of these.
+const pause, admit = "/api/v1/jobs/meraki-devices/pause", "/api/v1/spend/admit"
+
+// accessCases say who may ask for what. Everything that is not here is a combination of these.
+var accessCases = []struct {
+	name          string
+	token         bool // is set
+	method, path  string
+	remote, host  string
+	authorization string
+	header        string // another one, NAME: VALUE
+	status        int
+	why           string // in the answer
+}{
+	{"page here", false, "GET", "/", here, "localhost:9469", "", "", 200, ""},
+	{"page here, by address", false, "GET", "/", here, "127.0.0.1:9469", "", "", 200, ""},
+	{"page here, without a port", false, "GET", "/", here, "127.0.0.1", "", "", 200, ""},
+	{"page here, IPv6", false, "GET", "/", "[::1]:50000", "[::1]:9469", "", "", 200, ""},
+	{"page here, IPv4 in IPv6", false, "GET", "/", "[::ffff:127.0.0.1]:50000", "localhost", "", "", 200, ""},
+	{"page here, a name below localhost", false, "GET", "/", here, "tapyr.localhost:9469", "", "", 200, ""},
+	{"page here, a name that is allowed", false, "GET", "/", here, "monitor.example:9469", "", "", 200, ""},
+	{"page here, although a token is set", true, "GET", "/", here, "localhost", "", "", 200, ""},
+	{"a Unix socket", false, "GET", "/", "@", "localhost", "", "", 200, ""},
+
+	{"rebinding", false, "GET", "/", here, "evil.example:9469", "", "", 403, `for the host \"evil.example:9469\"`},
+	{"rebinding to the API", true, "GET", "/api/v1/status", here, "evil.example", "", "", 401, `for the host \"evil.example\"`},
+	{"rebinding with a digit more", false, "GET", "/", here, "127.0.0.1.evil.example", "", "", 403, "evil.example"},
+	{"rebinding to another address", false, "GET", "/", here, "192.0.2.7", "", "", 403, "192.0.2.7"},
+	{"rebinding to a pause", false, "POST", pause, here, "evil.example", "", "", 403, "evil.example"},
+	{"no host at all", false, "GET", "/", here, " ", "", "", 403, "host"},
+
+	{"a proxy here", false, "GET", "/", here, "localhost", "", "X-Forwarded-For: 203.0.113.9", 403, "by a proxy"},
+	{"a proxy here, by the standard", true, "GET", "/metrics", here, "localhost", "", "Forwarded: for=203.0.113.9", 401, "by a proxy"},
+	{"a proxy here, Via", true, "POST", pause, here, "localhost", "", "Via: 1.1 proxy", 401, "by a proxy"},
+	{"a proxy here that brings the token", true, "GET", "/", here, "status.example", "Bearer " + token, "X-Forwarded-For: 203.0.113.9", 200, ""},
+
+	{"page from there, no token set", false, "GET", "/", there, "192.0.2.1:9469", "", "", 403, "declare status.token"},
+	{"page from there, any token, none set", false, "GET", "/", there, "192.0.2.1:9469", "Bearer ", "", 403, "declare status.token"},
+	{"empty password, none set", false, "GET", "/", there, "192.0.2.1:9469", basic(""), "", 403, "declare status.token"},
+	{"page from there", true, "GET", "/", there, "192.0.2.1:9469", "", "", 401, "need the token"},
+	{"health from there", true, "GET", "/healthz", there, "192.0.2.1:9469", "", "", 401, "need the token"},
+	{"readiness from there", false, "GET", "/readyz", there, "192.0.2.1:9469", "", "", 403, "declare status.token"},
+	{"metrics from there", true, "GET", "/metrics", there, "192.0.2.1:9469", "", "", 401, "need the token"},
+	{"nothing from there", true, "GET", "/nothing", there, "192.0.2.1:9469", "", "", 401, "need the token"},
+	{"loopback as host from there", true, "GET", "/", there, "localhost", "", "", 401, "need the token"},
+	{"no address", true, "GET", "/", "nonsense", "localhost", "", "", 401, "need the token"},
+
+	{"token from there", true, "GET", "/", there, "192.0.2.1:9469", "Bearer " + token, "", 200, ""},
+	{"token, scheme in any case", true, "GET", "/metrics", there, "x", "bEARER  " + token, "", 200, ""},
+	{"token as a password", true, "GET", "/", there, "x", basic(token), "", 200, ""},
+	{"token with an end", true, "GET", "/", there, "x", "Bearer " + token + "x", "", 401, "is not the one"},
+	{"half a token", true, "GET", "/", there, "x", "Bearer " + token[:10], "", 401, "is not the one"},
+	{"token in another case", true, "GET", "/", there, "x", "Bearer " + strings.ToUpper(token), "", 401, "is not the one"},
+	{"token without a scheme", true, "GET", "/", there, "x", token, "", 401, "Authorization: Bearer TOKEN"},
+	{"wrong password", true, "GET", "/", there, "x", basic("guess"), "", 401, "is not the one"},
+
+	{"pause here", false, "POST", pause, here, "localhost", "", "", 204, ""},
+	{"pause from there", true, "POST", pause, there, "x", "", "", 401, "need the token"},
+	{"pause from there, no token set", false, "POST", pause, there, "x", "", "", 403, "declare status.token"},
+	{"reload from there", true, "POST", "/api/v1/reload", there, "x", "", "", 401, "need the token"},
+	{"pause with the token", true, "POST", pause, there, "x", "Bearer " + token, "", 204, ""},
+	{"pause with a password: a browser sends it unasked", true, "POST", pause, there, "x", basic(token), "", 401, "Bearer TOKEN"},
+	{"pause from another site's page", false, "POST", pause, here, "localhost", "", "Sec-Fetch-Site: cross-site", 403, "another site"},
+	{"pause from another site's page, an older browser", false, "POST", pause, here, "localhost", "", "Origin: https://evil.example", 403, "another site"},
+	{"pause from a page without origin", false, "POST", pause, here, "localhost", "", "Origin: null", 403, "another site"},
+	{"another site's page with the token", true, "POST", pause, there, "x", "Bearer " + token, "Sec-Fetch-Site: cross-site", 403, "another site"},
+
+	{"admission here, no token set", false, "POST", admit, here, "localhost", "", "", 403, "admissions need a bearer token"},
+	{"admission here without the token", true, "POST", admit, here, "localhost", "", "", 401, "from loopback too"},
+	{"admission with a password", true, "POST", admit, here, "localhost", basic(token), "", 401, "Bearer TOKEN"},
+	{"admission with the token", true, "POST", admit, there, "x", "Bearer " + token, "", 415, "content type"},
+	{"settlement here without the token", true, "POST", "/api/v1/spend/settle", here, "localhost", "", "", 401, "from loopback too"},
+	{"spend is read like the rest", false, "GET", "/api/v1/spend", here, "localhost", "", "", 200, ""},
+}
+
 func TestAccess(t *testing.T) {
-	const pause, admit = "/api/v1/jobs/meraki-devices/pause", "/api/v1/spend/admit"
-	for _, test := range []struct {
-		name          string
-		token         bool // is set
-		method, path  string
-		remote, host  string
-		authorization string
-		header        string // another one, NAME: VALUE
-		status        int
-		why           string // in the answer
-	}{
-		{"page here", false, "GET", "/", here, "localhost:9469", "", "", 200, ""},
-		{"page here, by address", false, "GET", "/", here, "127.0.0.1:9469", "", "", 200, ""},
-		{"page here, without a port", false, "GET", "/", here, "127.0.0.1", "", "", 200, ""},
-		{"page here, IPv6", false, "GET", "/", "[::1]:50000", "[::1]:9469", "", "", 200, ""},
-		{"page here, IPv4 in IPv6", false, "GET", "/", "[::ffff:127.0.0.1]:50000", "localhost", "", "", 200, ""},
-		{"page here, a name below localhost", false, "GET", "/", here, "tapyr.localhost:9469", "", "", 200, ""},
-		{"page here, a name that is allowed", false, "GET", "/", here, "monitor.example:9469", "", "", 200, ""},
-		{"page here, although a token is set", true, "GET", "/", here, "localhost", "", "", 200, ""},
-		{"a Unix socket", false, "GET", "/", "@", "localhost", "", "", 200, ""},
-
-		{"rebinding", false, "GET", "/", here, "evil.example:9469", "", "", 403, `for the host \"evil.example:9469\"`},
-		{"rebinding to the API", true, "GET", "/api/v1/status", here, "evil.example", "", "", 401, `for the host \"evil.example\"`},
-		{"rebinding with a digit more", false, "GET", "/", here, "127.0.0.1.evil.example", "", "", 403, "evil.example"},
-		{"rebinding to another address", false, "GET", "/", here, "192.0.2.7", "", "", 403, "192.0.2.7"},
-		{"rebinding to a pause", false, "POST", pause, here, "evil.example", "", "", 403, "evil.example"},
-		{"no host at all", false, "GET", "/", here, " ", "", "", 403, "host"},
-
-		{"a proxy here", false, "GET", "/", here, "localhost", "", "X-Forwarded-For: 203.0.113.9", 403, "by a proxy"},
-		{"a proxy here, by the standard", true, "GET", "/metrics", here, "localhost", "", "Forwarded: for=203.0.113.9", 401, "by a proxy"},
-		{"a proxy here, Via", true, "POST", pause, here, "localhost", "", "Via: 1.1 proxy", 401, "by a proxy"},
-		{"a proxy here that brings the token", true, "GET", "/", here, "status.example", "Bearer " + token, "X-Forwarded-For: 203.0.113.9", 200, ""},
-
-		{"page from there, no token set", false, "GET", "/", there, "192.0.2.1:9469", "", "", 403, "declare status.token"},
-		{"page from there, any token, none set", false, "GET", "/", there, "192.0.2.1:9469", "Bearer ", "", 403, "declare status.token"},
-		{"empty password, none set", false, "GET", "/", there, "192.0.2.1:9469", basic(""), "", 403, "declare status.token"},
-		{"page from there", true, "GET", "/", there, "192.0.2.1:9469", "", "", 401, "need the token"},
-		{"health from there", true, "GET", "/healthz", there, "192.0.2.1:9469", "", "", 401, "need the token"},
-		{"readiness from there", false, "GET", "/readyz", there, "192.0.2.1:9469", "", "", 403, "declare status.token"},
-		{"metrics from there", true, "GET", "/metrics", there, "192.0.2.1:9469", "", "", 401, "need the token"},
-		{"nothing from there", true, "GET", "/nothing", there, "192.0.2.1:9469", "", "", 401, "need the token"},
-		{"loopback as host from there", true, "GET", "/", there, "localhost", "", "", 401, "need the token"},
-		{"no address", true, "GET", "/", "nonsense", "localhost", "", "", 401, "need the token"},
-
-		{"token from there", true, "GET", "/", there, "192.0.2.1:9469", "Bearer " + token, "", 200, ""},
-		{"token, scheme in any case", true, "GET", "/metrics", there, "x", "bEARER  " + token, "", 200, ""},
-		{"token as a password", true, "GET", "/", there, "x", basic(token), "", 200, ""},
-		{"token with an end", true, "GET", "/", there, "x", "Bearer " + token + "x", "", 401, "is not the one"},
-		{"half a token", true, "GET", "/", there, "x", "Bearer " + token[:10], "", 401, "is not the one"},
-		{"token in another case", true, "GET", "/", there, "x", "Bearer " + strings.ToUpper(token), "", 401, "is not the one"},
-		{"token without a scheme", true, "GET", "/", there, "x", token, "", 401, "Authorization: Bearer TOKEN"},
-		{"wrong password", true, "GET", "/", there, "x", basic("guess"), "", 401, "is not the one"},
-
-		{"pause here", false, "POST", pause, here, "localhost", "", "", 204, ""},
-		{"pause from there", true, "POST", pause, there, "x", "", "", 401, "need the token"},
-		{"pause from there, no token set", false, "POST", pause, there, "x", "", "", 403, "declare status.token"},
-		{"reload from there", true, "POST", "/api/v1/reload", there, "x", "", "", 401, "need the token"},
-		{"pause with the token", true, "POST", pause, there, "x", "Bearer " + token, "", 204, ""},
-		{"pause with a password: a browser sends it unasked", true, "POST", pause, there, "x", basic(token), "", 401, "Bearer TOKEN"},
-		{"pause from another site's page", false, "POST", pause, here, "localhost", "", "Sec-Fetch-Site: cross-site", 403, "another site"},
-		{"pause from another site's page, an older browser", false, "POST", pause, here, "localhost", "", "Origin: https://evil.example", 403, "another site"},
-		{"pause from a page without origin", false, "POST", pause, here, "localhost", "", "Origin: null", 403, "another site"},
-		{"another site's page with the token", true, "POST", pause, there, "x", "Bearer " + token, "Sec-Fetch-Site: cross-site", 403, "another site"},
-
-		{"admission here, no token set", false, "POST", admit, here, "localhost", "", "", 403, "admissions need a bearer token"},
-		{"admission here without the token", true, "POST", admit, here, "localhost", "", "", 401, "from loopback too"},
-		{"admission with a password", true, "POST", admit, here, "localhost", basic(token), "", 401, "Bearer TOKEN"},
-		{"admission with the token", true, "POST", admit, there, "x", "Bearer " + token, "", 415, "content type"},
-		{"settlement here without the token", true, "POST", "/api/v1/spend/settle", here, "localhost", "", "", 401, "from loopback too"},
-		{"spend is read like the rest", false, "GET", "/api/v1/spend", here, "localhost", "", "", 200, ""},
-	} {
+	for _, test := range accessCases {
 		t.Run(test.name, func(t *testing.T) {
 			o := web.Options{Daemon: stillOf(webtest.Degraded, 3), Hosts: []string{"monitor.example"}}
 			if test.token {

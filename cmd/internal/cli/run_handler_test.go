@@ -73,12 +73,7 @@ func TestRunServesPageMetricsAndAdmissions(t *testing.T) {
 		_, _ = io.WriteString(w, `{"count": 42}`)
 	}))
 	defer vendor.Close()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := listener.Addr().String()
-	_ = listener.Close()
+	address := freeListen(t)
 	dir := t.TempDir()
 	state, documents := filepath.Join(dir, "tapyr.db"), filepath.Join(dir, "tapyr.yaml")
 	if err := os.WriteFile(documents, fmt.Appendf(nil, statusPageDocuments, vendor.URL, state, address), 0o666); err != nil {
@@ -95,15 +90,7 @@ func TestRunServesPageMetricsAndAdmissions(t *testing.T) {
 		Getenv: func(name string) string { return map[string]string{"KEY": key, "TOKEN": token}[name] },
 	}
 	go func() { status <- Run(ctx, env, []string{"run", "-c", documents}) }()
-	get := func(path string) string {
-		response, err := http.Get("http://" + address + path)
-		if err != nil {
-			return ""
-		}
-		defer response.Body.Close()
-		text, _ := io.ReadAll(response.Body)
-		return string(text)
-	}
+	get := func(path string) string { return read(address, path) }
 	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(get("/metrics"), "\nvendor_things 42\n"); time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("no series of the job within 30 s:\n%s\n%s", output.String(), get("/metrics"))
@@ -118,22 +105,10 @@ func TestRunServesPageMetricsAndAdmissions(t *testing.T) {
 			t.Errorf("%s does not say %s: %.2000s", path, want, text)
 		}
 	}
-	post := func(token string) (int, string) {
-		r, _ := http.NewRequest(http.MethodPost, "http://"+address+"/api/v1/spend/admit", strings.NewReader(`{"event_id":"e1","capability":"tracking"}`))
-		r.Header.Set("Content-Type", "application/json")
-		r.Header.Set("Authorization", "Bearer "+token)
-		response, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer response.Body.Close()
-		text, _ := io.ReadAll(response.Body)
-		return response.StatusCode, string(text)
-	}
-	if code, text := post("guess"); code != http.StatusUnauthorized {
+	if code, text := admit(t, address, "guess"); code != http.StatusUnauthorized {
 		t.Errorf("an admission with a guessed token: %d %s", code, text)
 	}
-	if code, text := post(token); code != http.StatusOK || !strings.Contains(text, `"disposition": "dispatch"`) {
+	if code, text := admit(t, address, token); code != http.StatusOK || !strings.Contains(text, `"disposition": "dispatch"`) {
 		t.Errorf("an admission: %d %s", code, text)
 	}
 	if text := get("/metrics"); !strings.Contains(text, `tapyr_spend_account_used_units{policy="money",unit="EUR"} 2`) {
@@ -152,6 +127,46 @@ func TestRunServesPageMetricsAndAdmissions(t *testing.T) {
 			t.Errorf("%q was told", secret)
 		}
 	}
+}
+
+// read is what an address serves at a path; empty where nobody answers.
+func read(address, path string) string {
+	response, err := http.Get("http://" + address + path)
+	if err != nil {
+		return ""
+	}
+	defer response.Body.Close()
+	text, _ := io.ReadAll(response.Body)
+	return string(text)
+}
+
+// admit asks for an event to be paid.
+func admit(t *testing.T, address, token string) (status int, text string) {
+	t.Helper()
+	r, err := http.NewRequest(http.MethodPost, "http://"+address+"/api/v1/spend/admit", strings.NewReader(`{"event_id":"e1","capability":"tracking"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Authorization", "Bearer "+token)
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, _ := io.ReadAll(response.Body)
+	return response.StatusCode, string(body)
+}
+
+// freeListen is an address on loopback that nobody listens on.
+func freeListen(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
 }
 
 // publishMoney puts the policy in force, as "tapyr spend publish" does.
