@@ -238,13 +238,12 @@ spec: { state: { path: "@DIR/tapyr.db", flushInterval: 200ms } }
 	if lives < 30 && v.statuses[200].Load() != int64(len(v.seen())) {
 		t.Errorf("%d of %d requests succeeded", v.statuses[200].Load(), len(v.seen()))
 	}
-	v.set(documents + "x-check: true\n")
 	v.set(documents)
 	d := v.make(daemon.Options{})
 	halt := v.start(d)
 	s := d.Snapshot()
 	halt()
-	if len(s.Scopes) != 1 {
+	if len(s.Scopes) != 1 || s.Scopes[0].Max != 150 || s.Scopes[0].Usable != 150 {
 		t.Fatalf("scopes: %+v", s.Scopes)
 	}
 	made, used := int64(len(v.seen())), s.Scopes[0].Used

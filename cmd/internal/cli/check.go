@@ -27,7 +27,7 @@ func newCheckCommand() *Command {
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "job", Usage: "send the request of the job `NAME`"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "write the request, and do not send it"},
-			formatFlag("table", "json"), outputFlag(),
+			setFlag(), formatFlag("table", "json"), outputFlag(),
 		},
 		Run: runCheck,
 	}
@@ -77,6 +77,9 @@ func (c *Call) configuredDocuments() (*validate.Config, error) {
 		return nil, err
 	}
 	read, err := decodeFiles(c.Ctx(), c.Env.Stdin, files)
+	if err == nil {
+		read, err = c.applySets(read)
+	}
 	if err != nil {
 		return nil, err
 	}
