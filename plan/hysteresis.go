@@ -1,6 +1,10 @@
 package plan
 
-import "time"
+import (
+	"time"
+
+	"github.com/tapyr/tapyr/schema"
+)
 
 // Held is the interval that a running job has, and since when.
 type Held struct {
@@ -63,4 +67,4 @@ func (p *Plan) oldFits(held map[string]Held) []bool {
 	return fits
 }
 
-func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+func seconds(s float64) time.Duration { return time.Duration(schema.DurationOf(s)) }

@@ -133,8 +133,9 @@ func (v Variable) Run(in Input, from, to float64, points int, progress func()) *
 	for _, value := range v.values(from, to, points) {
 		s.Points = append(s.Points, point(value, at(value)))
 	}
-	s.Fits = v.bisect(from, to, func(value float64) bool { return at(value).Holds() })
-	s.Unstretched = v.bisect(from, to, func(value float64) bool { p := at(value); return p.Holds() && p.maxStretch() <= 1 })
+	s.Fits = v.edge(s.Points, func(p SweepPoint) bool { return p.Holds }, func(value float64) bool { return at(value).Holds() })
+	s.Unstretched = v.edge(s.Points, func(p SweepPoint) bool { return p.Holds && p.Stretch <= 1 },
+		func(value float64) bool { p := at(value); return p.Holds() && p.maxStretch() <= 1 })
 	return s
 }
 
@@ -154,18 +155,32 @@ func (v Variable) values(from, to float64, points int) []float64 {
 	return out
 }
 
-// bisect finds the last step that fits, or the first where more is better; NaN where none does.
-func (v Variable) bisect(from, to float64, fits func(float64) bool) float64 {
-	steps := int64(math.Round((to - from) / v.Step))
-	value := func(n int64) float64 { return from + float64(n)*v.Step }
-	if v.MoreIsWorse {
-		value = func(n int64) float64 { return to - float64(n)*v.Step }
+// edge finds the last step that fits, or the first where more is better; NaN where no point does. What fits need not be in one
+// piece: an interval can be too short for a quota and too long for a promise. So the search is between the outermost point that
+// fits and its neighbour that does not.
+func (v Variable) edge(points []SweepPoint, good func(SweepPoint) bool, fits func(float64) bool) float64 {
+	inner, outer := -1, -1 // the outermost point that fits, and the next one outwards
+	for n := range points {
+		i, next := n, n-1
+		if v.MoreIsWorse {
+			i, next = len(points)-1-n, len(points)-n
+		}
+		if good(points[i]) {
+			inner, outer = i, next
+			break
+		}
 	}
-	if !fits(value(steps)) {
+	switch {
+	case inner < 0:
 		return math.NaN()
+	case outer < 0 || outer >= len(points):
+		return points[inner].Value // the end of the range
 	}
-	n := smallest(-1, steps, func(n int64) bool { return fits(value(n)) })
-	return v.round(value(n))
+	low, high := points[outer].Value, points[inner].Value
+	steps := int64(math.Round(math.Abs(high-low) / v.Step))
+	direction := math.Copysign(v.Step, high-low)
+	n := smallest(0, steps, func(n int64) bool { return fits(v.round(low + float64(n)*direction)) })
+	return v.round(low + float64(n)*direction)
 }
 
 // round takes a value to the nearest step. Dividing keeps 0.7 what a reader takes 0.7 for; multiplying by 0.01 would not.

@@ -96,5 +96,5 @@ func thousands(s string) string {
 
 // duration writes seconds as people write intervals.
 func duration(seconds float64) string {
-	return schema.Duration(math.Round(seconds * 1e9)).String()
+	return schema.DurationOf(seconds).String()
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -34,14 +35,14 @@ func ParseSetting(text string) (Setting, error) {
 	parts := strings.Split(path, ".")
 	s := Setting{Kind: settingKinds[parts[0]], Value: value, text: text}
 	if !found || s.Kind == "" || slices.Contains(parts, "") {
-		return s, fmt.Errorf("%q: want %s", text, settingForm)
+		return s, fmt.Errorf("%q: want %s", path, settingForm)
 	}
 	rest := parts[1:]
 	if s.Kind != KindSettings && len(rest) > 0 {
 		s.Name, rest = rest[0], rest[1:]
 	}
 	if len(rest) == 0 {
-		return s, fmt.Errorf("%q names no value: want %s", text, settingForm)
+		return s, fmt.Errorf("%q names no value: want %s", path, settingForm)
 	}
 	s.Path = rest
 	return s, nil
@@ -62,7 +63,7 @@ func Apply(docs []*Document, settings []Setting) ([]*Document, error) {
 		}
 		changed, err := s.change(out[i])
 		if err != nil {
-			return nil, fmt.Errorf("%q: %w", s.text, err)
+			return nil, fmt.Errorf("%s: %w", s.shown(), err)
 		}
 		out[i] = changed
 	}
@@ -72,6 +73,17 @@ func Apply(docs []*Document, settings []Setting) ([]*Document, error) {
 func emptySettings() *Document {
 	tree := map[string]any{"apiVersion": APIVersion, "kind": KindSettings, "metadata": map[string]any{"name": "default"}, "spec": map[string]any{}}
 	return &Document{File: "--set", Kind: KindSettings, Name: "default", Spec: new(SettingsSpec), Tree: tree}
+}
+
+// shown is the setting for a message, without a value that may be a secret.
+func (s Setting) shown() string {
+	for _, name := range s.Path {
+		if name == "credentials" || name == "token" || name == "dsn" {
+			path, _, _ := strings.Cut(s.text, "=")
+			return strconv.Quote(path + "=…")
+		}
+	}
+	return strconv.Quote(s.text)
 }
 
 // find is the index of the document that the setting names; -1 for settings that are not there yet.
@@ -89,7 +101,7 @@ func (s Setting) find(docs []*Document) (int, error) {
 	if s.Kind == KindSettings {
 		return -1, nil
 	}
-	return 0, fmt.Errorf("%q: there is no %s %q%s", s.text, s.Kind, s.Name, DidYouMean(s.Name, names))
+	return 0, fmt.Errorf("%s: there is no %s %q%s", s.shown(), s.Kind, s.Name, DidYouMean(s.Name, names))
 }
 
 // change copies a document with the value put in.

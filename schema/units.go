@@ -96,6 +96,9 @@ func (d Duration) String() string {
 	if d == 0 {
 		return "0s"
 	}
+	if d == math.MinInt64 {
+		d++ // its negative does not fit; a nanosecond is not shown at this size
+	}
 	if d < 0 {
 		return "-" + (-d).String()
 	}
@@ -113,6 +116,20 @@ func (d Duration) String() string {
 		b.WriteString(strings.TrimRight(strings.TrimRight(seconds, "0"), ".") + "s")
 	}
 	return b.String()
+}
+
+// DurationOf is the duration of so many seconds, to the nanosecond; the longest there is where they are more.
+func DurationOf(seconds float64) Duration {
+	nanos := math.Round(seconds * float64(time.Second))
+	switch {
+	case math.IsNaN(nanos):
+		return 0
+	case nanos >= math.MaxInt64:
+		return math.MaxInt64
+	case nanos <= -math.MaxInt64:
+		return -math.MaxInt64
+	}
+	return Duration(nanos)
 }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
@@ -145,6 +162,9 @@ type Rate struct {
 
 const rateForm = "N/s, N/m, N/h, N/d or N/DURATION, such as 10/s or 1/90s"
 
+// slowest is the lowest rate, in requests a second: one in 100 years, the longest duration.
+const slowest = 1.0 / (100 * 365 * 86400)
+
 // ParseRate reads a rate such as 10/s, 27.4/m or 1/90s. A count of 0 is an error: a limit that lets nothing through is better
 // not called.
 func ParseRate(text string) (Rate, error) {
@@ -166,6 +186,9 @@ func ParseRate(text string) (Rate, error) {
 	}
 	if n.Sign() <= 0 || span <= 0 {
 		return Rate{}, fmt.Errorf("rate %q lets nothing through; want %s with a count and a span above 0", text, rateForm)
+	}
+	if n.Float64()/time.Duration(span).Seconds() < slowest {
+		return Rate{}, fmt.Errorf("rate %q is less than one request in 100 years", text)
 	}
 	if n.Float64() > 1e12 {
 		return Rate{}, fmt.Errorf("rate %q is above 1000000000000", text)

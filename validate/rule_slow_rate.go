@@ -1,7 +1,7 @@
 package validate
 
 import (
-	"time"
+	"math"
 
 	"github.com/tapyr/tapyr/schema"
 )
@@ -27,7 +27,7 @@ window: { period: day }`),
 				return
 			}
 			if perHour := l.Spec.Rate.PerSecond() * secondsPerHour; perHour < 1-1e-9 {
-				wait := schema.Duration(time.Duration(float64(time.Hour) / perHour).Round(time.Second))
+				wait := schema.DurationOf(math.Round(secondsPerHour / perHour))
 				f.at(p.Doc, path+".rate", "rate %s is one request in %s; if the vendor counts by windows, a quota says that", l.Spec.Rate, wait)
 			}
 		})

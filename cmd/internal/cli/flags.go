@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/tapyr/tapyr/window"
 )
 
 // Names of flags that the frame itself acts on.
@@ -105,6 +107,9 @@ func (i *instant) Set(value string) error {
 	parsed, err := time.Parse(time.RFC3339Nano, value)
 	if err != nil {
 		return fmt.Errorf("%q is not a time of RFC 3339 with its zone; write it as 2026-11-30T12:00:00Z", value)
+	}
+	if first, last := time.Unix(0, window.MinNanos), time.Unix(0, window.MaxNanos); parsed.Before(first) || !parsed.Before(last) {
+		return fmt.Errorf("%q is outside the years %d to %d", value, first.UTC().Year(), last.UTC().Year()-1)
 	}
 	i.time = parsed
 	return nil

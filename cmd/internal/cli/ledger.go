@@ -72,6 +72,9 @@ func (c *Call) statePath() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if _, err := c.checkDocuments(read); err != nil {
+		return "", err // a file that cannot be trusted must not choose the book
+	}
 	for _, d := range read.docs {
 		if s, ok := d.Spec.(*schema.SettingsSpec); ok && s.State.Path != "" {
 			return s.State.Path, nil

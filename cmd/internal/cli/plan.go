@@ -116,6 +116,9 @@ func runPlan(call *Call) error {
 	if err := call.onlyOneOf("base", "sweep", "explain", "schedule"); err != nil {
 		return err
 	}
+	if err := call.checkPlot(); err != nil {
+		return err
+	}
 	config, err := call.loadChanged()
 	if err != nil {
 		return err
@@ -187,6 +190,16 @@ func planStatus(p *plan.Plan) error {
 		return &BadNewsError{Summary: "the plan is infeasible"}
 	}
 	return &BadNewsError{Summary: "the plan breaks a promise of the documents"}
+}
+
+// checkPlot refuses a name of --plot that says no format, before anything is printed.
+func (c *Call) checkPlot() error {
+	if name := c.String("plot"); name != "" {
+		if _, err := chart.FormatOf(name); err != nil {
+			return c.Usagef("--plot: %s", err)
+		}
+	}
+	return nil
 }
 
 // plot draws into the file of --plot, where it is given.

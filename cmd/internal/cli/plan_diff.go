@@ -71,7 +71,7 @@ func (c *Call) readRevision(rev string) (*documents, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, err := c.git(append([]string{"ls-tree", "-r", "-z", "--name-only", rev, "--"}, paths...)...)
+	list, err := c.git(append([]string{"ls-tree", "-r", "-z", "--name-only", "--end-of-options", rev, "--"}, paths...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func (c *Call) readRevision(rev string) (*documents, error) {
 		if !isDocumentName(name) {
 			continue
 		}
-		source, err := c.git("show", rev+":./"+name)
+		source, err := c.git("show", "--end-of-options", rev+":./"+name)
 		if err != nil {
 			return nil, err
 		}

@@ -155,8 +155,12 @@ func sweepValue(v plan.Variable, value float64) string {
 	return grouped(value)
 }
 
-// mostStarts is how many start times are listed.
-const mostStarts = 10_000
+const (
+	// mostStarts is how many start times are listed.
+	mostStarts = 10_000
+	// mostScheduled is of how many instances: all phases must be known before the first start is.
+	mostScheduled = 1_000_000
+)
 
 // runPlanSchedule lists when runs would start.
 func runPlanSchedule(call *Call, in plan.Input) error {
@@ -170,6 +174,13 @@ func runPlanSchedule(call *Call, in plan.Input) error {
 		return call.Usagef("--schedule: %q is not T1..T2, as 2026-11-30T00:00:00Z..2026-11-30T01:00:00Z", call.String("schedule"))
 	}
 	p := plan.Make(in)
+	instances := int64(0)
+	for i := range p.Jobs {
+		instances += p.Jobs[i].Instances
+	}
+	if instances > mostScheduled {
+		return call.Usagef("--schedule: the plan has %s instances, at most %s can be scheduled; narrow it with --only or --fanout", grouped(float64(instances)), grouped(mostScheduled))
+	}
 	starts, more := p.Starts(from, to, mostStarts)
 	if more {
 		call.Note("only the first %d starts are listed; name a shorter span", mostStarts)

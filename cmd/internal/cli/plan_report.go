@@ -262,7 +262,7 @@ func fasterText(faster map[string]float64) string {
 
 // spanText writes seconds as people write intervals.
 func spanText(seconds float64) string {
-	return schema.Duration(seconds * float64(time.Second)).String()
+	return schema.DurationOf(seconds).String()
 }
 
 // grouped writes a figure with its thousands apart and no more digits than it means.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"os"
 	"strings"
 	"time"
 
@@ -47,12 +48,20 @@ func spendFlags(flags ...cli.Flag) []cli.Flag {
 		stateFlag(), atFlag(), formatFlag("table", "json"), outputFlag())
 }
 
-// withBook opens the book of the state file and closes it afterwards.
+// withBook opens the book of the state file, which must be there, and closes it afterwards.
 func (c *Call) withBook(work func(store book.Store) error) error {
 	path, err := c.statePath()
 	if err != nil {
 		return err
 	}
+	if _, err := os.Stat(path); err != nil { // a mistyped name must not answer for an empty book
+		return fmt.Errorf("cannot read %s: %w", path, cause(err))
+	}
+	return c.withBookAt(path, work)
+}
+
+// withBookAt is withBook for a file that is made where it is missing.
+func (c *Call) withBookAt(path string, work func(store book.Store) error) error {
 	store, err := sqlite.OpenSpend(c.Ctx(), path, sqlite.Options{})
 	if err != nil {
 		return err

@@ -46,7 +46,11 @@ func runSpendPublish(call *Call) error {
 	}
 	var outcome spend.Outcome
 	var version spend.ExplainedVersion
-	err = call.withBook(func(store book.Store) error {
+	path, err := call.statePath()
+	if err != nil {
+		return err
+	}
+	err = call.withBookAt(path, func(store book.Store) error {
 		m := spend.New(store, policy.Name)
 		if outcome, err = m.Publish(call.Ctx(), call.Now(), policy, publication); err != nil {
 			return err
