@@ -107,10 +107,13 @@ func TestExplainOutcomes(t *testing.T) {
 		enforce bool
 		want    string
 	}{
-		{1, true, "granted at once"}, {1, false, "the engine would have let it go at once"},
+		{1, true, "granted at once"},
+		{1, false, "the engine would have let it go at once"},
 		{3, false, "would not have let it go at once, because of slow on acme"},
-		{4, true, "no limit was consulted: no account \"nobody\""}, {4, false, "no limit was consulted"},
-		{6, true, "refused at 2026-11-30T00:04:00.000Z after 0s"}, {6, false, "because of"},
+		{4, true, "no limit was consulted: no account \"nobody\""},
+		{4, false, "no limit was consulted"},
+		{6, true, "refused at 2026-11-30T00:04:00.000Z after 0s"},
+		{6, false, "because of"},
 	} {
 		x := replayFile(t, name, journal.Options{}, Options{Config: config, Enforce: test.enforce, Explain: &RowID{0, test.row}})[0].Explanation
 		if x == nil || !strings.Contains(x.Outcome, test.want) {

@@ -150,7 +150,9 @@ func (fl *flight) read(b *journal.Batch) {
 }
 
 // viewOf is the text of bytes without a copy: it holds as long as they stay as they are. The engine keeps nothing of a response.
-func viewOf(text []byte) string { return unsafe.String(unsafe.SliceData(text), len(text)) }
+func viewOf(text []byte) string {
+	return unsafe.String(unsafe.SliceData(text), len(text)) //nolint:gosec // the batch outlives the settling, which keeps nothing
+}
 
 // detach takes what is still under way out of a batch that is about to go.
 func (f *flights) detach(b *journal.Batch) {

@@ -185,7 +185,7 @@ func TestForecastFromRows(t *testing.T) {
 // Hours are kept for about a year, and no longer.
 func TestHourSeriesIsBounded(t *testing.T) {
 	var h hourSeries
-	for n := int64(0); n < 3*mostHours; n++ {
+	for n := range int64(3 * mostHours) {
 		h.add(n, n)
 	}
 	if len(h.units) > mostHours+mostHours/8 || h.at(3*mostHours-1) != 3*mostHours-1 || h.at(0) != 0 || h.at(h.first) != float64(h.first) {

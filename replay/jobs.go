@@ -111,11 +111,11 @@ func (t *jobTallies) finish() {
 // medianPages is the median of the runs' first attempts, the lower of two; 0 where there was no run.
 func (j *jobTally) medianPages() int64 {
 	runs := int64(0)
-	for _, n := range j.pages {
+	for _, n := range &j.pages {
 		runs += n
 	}
 	seen := int64(0)
-	for pages, n := range j.pages {
+	for pages, n := range &j.pages {
 		if seen += n; n > 0 && 2*seen >= runs {
 			return int64(pages)
 		}
@@ -173,11 +173,11 @@ func (l *latencies) add(nanos int64) { l.cells[cellOf(nanos)]++ }
 // quantile is in seconds, 0 where there are none; it is the middle of its cell.
 func (l *latencies) quantile(p float64) float64 {
 	total := int64(0)
-	for _, n := range l.cells {
+	for _, n := range &l.cells {
 		total += n
 	}
 	rank, seen := p*float64(total), int64(0)
-	for cell, n := range l.cells {
+	for cell, n := range &l.cells {
 		if seen += n; n > 0 && float64(seen) >= rank {
 			return (float64(lowest(cell)) + float64(lowest(cell+1))) / 2 / 1e9
 		}

@@ -144,8 +144,12 @@ func (want *goldenWindow) difference(got *Window) string {
 		name      string
 		got, want int64
 	}{
-		{"max", got.Max, want.Max}, {"usable", got.Usable, want.Usable}, {"reserve", got.Reserve, want.Reserve}, {"used", got.Used, want.Used},
-		{"external", got.External, want.External}, {"remaining", got.Remaining, want.Remaining},
+		{"max", got.Max, want.Max},
+		{"usable", got.Usable, want.Usable},
+		{"reserve", got.Reserve, want.Reserve},
+		{"used", got.Used, want.Used},
+		{"external", got.External, want.External},
+		{"remaining", got.Remaining, want.Remaining},
 	} {
 		if n.got != n.want {
 			return fmt.Sprintf("%s is %d, want %d", n.name, n.got, n.want)
@@ -155,9 +159,11 @@ func (want *goldenWindow) difference(got *Window) string {
 		name      string
 		got, want float64
 	}{
-		{"own15", got.RecentPerSecond * 3600, want.Own15PerHour}, {"own", got.OwnPerSecond * 3600, want.OwnPerHour},
+		{"own15", got.RecentPerSecond * 3600, want.Own15PerHour},
+		{"own", got.OwnPerSecond * 3600, want.OwnPerHour},
 		{"external rate", got.ExternalPerSecond * 3600, want.ExternalPerHour},
-		{"projected end", got.ProjectedEnd, want.ProjectedEnd}, {"projected total", got.ProjectedTotal, want.ProjectedTotal},
+		{"projected end", got.ProjectedEnd, want.ProjectedEnd},
+		{"projected total", got.ProjectedTotal, want.ProjectedTotal},
 	} {
 		if math.Abs(n.got-n.want) > 1e-9+1e-6*math.Abs(n.want) {
 			return fmt.Sprintf("%s is %v, want %v", n.name, n.got, n.want)

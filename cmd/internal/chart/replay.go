@@ -276,7 +276,7 @@ func (t timeTicks) Ticks(low, high float64) []plot.Tick {
 	first := time.Unix(int64(low), 0).In(t.zone)
 	at := time.Date(first.Year(), first.Month(), first.Day(), 0, 0, 0, 0, t.zone)
 	var ticks []plot.Tick
-	for n := 0; n < 10_000; n++ {
+	for range 10_000 {
 		if x := seconds(at); x > high {
 			break
 		} else if x >= low {

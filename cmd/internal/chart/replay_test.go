@@ -21,7 +21,7 @@ func aReport() *replay.Report {
 	}
 	last := &s.Windows[1]
 	last.Open, last.OwnPerSecond, last.RecentPerSecond, last.ProjectedEnd, last.ProjectedTotal = true, 0.001, 0.002, 126, 146
-	for hour := 0; hour <= 36; hour++ {
+	for hour := range 37 {
 		start := day
 		if hour >= 24 {
 			start = day.AddDate(0, 0, 1)

@@ -120,8 +120,13 @@ func writeCheck(out *Output, r *daemon.CheckResult) error {
 // checkLimits lists the limits with what the answer says of them.
 func checkLimits(r *daemon.CheckResult) *table {
 	t := &table{columns: []column{
-		{title: "limit", fit: fitCut}, {title: "kind"}, {title: "key", fit: fitCut}, {title: "cost", right: true},
-		{title: "max told", right: true}, {title: "remaining told", right: true}, {title: "reset told"},
+		{title: "limit", fit: fitCut},
+		{title: "kind"},
+		{title: "key", fit: fitCut},
+		{title: "cost", right: true},
+		{title: "max told", right: true},
+		{title: "remaining told", right: true},
+		{title: "reset told"},
 	}}
 	for _, met := range r.Limits {
 		row := plain(met.Limit, met.Kind, met.Key, fmt.Sprint(met.Cost), "-", "-", "-")

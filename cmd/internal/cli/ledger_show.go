@@ -174,8 +174,14 @@ func (l *ledgerJSON) view(zone *time.Location) *reportView {
 		inventories.rows = append(inventories.rows, plain(i.Job, i.Instance, grouped(float64(i.Items)), i.At.In(zone).Format("02 Jan 15:04:05")))
 	}
 	runs := &table{columns: []column{
-		{title: "Job", fit: fitCut}, {title: "Instance", fit: fitCut}, {title: "Started"}, {title: "Took", right: true}, {title: "Pages", right: true}, {title: "Requests", right: true},
-		{title: "Items", right: true}, {title: "Status", fit: fitWrap},
+		{title: "Job", fit: fitCut},
+		{title: "Instance", fit: fitCut},
+		{title: "Started"},
+		{title: "Took", right: true},
+		{title: "Pages", right: true},
+		{title: "Requests", right: true},
+		{title: "Items", right: true},
+		{title: "Status", fit: fitWrap},
 	}}
 	for _, r := range l.Runs {
 		status := cell{r.Status, styleGood}

@@ -30,7 +30,8 @@ func openDecisions(call *Call, name string, files []string) (*decisionFile, erro
 
 // write writes one line: row, file (where there are several), ts, granted, at and waitSeconds, or reason, limit, key and retryAt.
 func (f *decisionFile) write(d *replay.Decision) error {
-	b := append(f.line[:0], `{"row":`...)
+	b := f.line[:0]
+	b = append(b, `{"row":`...)
 	b = strconv.AppendInt(b, d.Number, 10)
 	if len(f.files) > 1 {
 		b = appendText(append(b, `,"file":`...), f.files[d.File])
@@ -52,7 +53,8 @@ func (f *decisionFile) write(d *replay.Decision) error {
 			b = appendInstant(b, d.RetryAt)
 		}
 	}
-	f.line = append(b, '}', '\n')
+	b = append(b, '}', '\n')
+	f.line = b
 	_, err := f.out.Write(f.line)
 	return err
 }

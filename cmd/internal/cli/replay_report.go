@@ -149,8 +149,15 @@ func windowPart(w *replay.Window) float64 {
 
 func replayScopeTable(scopes []replay.Scope, zone *time.Location) *table {
 	t := &table{columns: []column{
-		{title: "Limit and key", fit: fitWrap}, {title: "Fullest", right: true}, {title: "Last until"}, {title: "Used", right: true},
-		{title: "Others", right: true}, {title: "Left", right: true}, {title: "Leads to", right: true}, {title: "429s", right: true}, {title: "Refused", right: true},
+		{title: "Limit and key", fit: fitWrap},
+		{title: "Fullest", right: true},
+		{title: "Last until"},
+		{title: "Used", right: true},
+		{title: "Others", right: true},
+		{title: "Left", right: true},
+		{title: "Leads to", right: true},
+		{title: "429s", right: true},
+		{title: "Refused", right: true},
 	}}
 	for i := range scopes {
 		s := &scopes[i]
@@ -203,8 +210,15 @@ func (t *table) dropEmpty(titles ...string) {
 
 func replayJobTable(r *replay.Report) *table {
 	t := &table{columns: []column{
-		{title: "Job", fit: fitCut}, {title: "Account", fit: fitCut}, {title: "Requests", right: true}, {title: "Retries", right: true}, {title: "Pages", right: true},
-		{title: "429s", right: true}, {title: "Refused", right: true}, {title: "Latency", right: true}, {title: "95%", right: true},
+		{title: "Job", fit: fitCut},
+		{title: "Account", fit: fitCut},
+		{title: "Requests", right: true},
+		{title: "Retries", right: true},
+		{title: "Pages", right: true},
+		{title: "429s", right: true},
+		{title: "Refused", right: true},
+		{title: "Latency", right: true},
+		{title: "95%", right: true},
 	}}
 	oneAccount := true
 	for i := range r.Jobs {
@@ -236,8 +250,14 @@ func latencyText(seconds float64) string {
 
 func forecastTable(scopes []replay.Scope, zone *time.Location) *table {
 	t := &table{columns: []column{
-		{title: "Limit and key", fit: fitWrap}, {title: "Window ends"}, {title: "Usable", right: true}, {title: "P10", right: true}, {title: "P50", right: true},
-		{title: "P90", right: true}, {title: "Chance over", right: true}, {title: "Days", right: true},
+		{title: "Limit and key", fit: fitWrap},
+		{title: "Window ends"},
+		{title: "Usable", right: true},
+		{title: "P10", right: true},
+		{title: "P50", right: true},
+		{title: "P90", right: true},
+		{title: "Chance over", right: true},
+		{title: "Days", right: true},
 	}}
 	for i := range scopes {
 		s := &scopes[i]
@@ -263,8 +283,12 @@ func whole(f float64) string { return grouped(float64(int64(f + 0.5))) }
 
 func backtestTable(scopes []replay.Scope) *table {
 	t := &table{columns: []column{
-		{title: "Limit and key", fit: fitWrap}, {title: "Forecasts", right: true}, {title: "Inside P10-P90", right: true}, {title: "Below", right: true},
-		{title: "Above", right: true}, {title: "Error of P50", right: true},
+		{title: "Limit and key", fit: fitWrap},
+		{title: "Forecasts", right: true},
+		{title: "Inside P10-P90", right: true},
+		{title: "Below", right: true},
+		{title: "Above", right: true},
+		{title: "Error of P50", right: true},
 	}}
 	for i := range scopes {
 		s := &scopes[i]

@@ -225,8 +225,12 @@ var healthStyles = map[daemon.Health]style{
 
 func accountsTable(s *daemon.Snapshot) *table {
 	t := &table{columns: []column{
-		{title: "account", fit: fitCut}, {title: "health"}, {title: "requests", right: true}, {title: "limited", right: true},
-		{title: "failed", right: true}, {title: "reasons", fit: fitWrap},
+		{title: "account", fit: fitCut},
+		{title: "health"},
+		{title: "requests", right: true},
+		{title: "limited", right: true},
+		{title: "failed", right: true},
+		{title: "reasons", fit: fitWrap},
 	}}
 	for _, a := range s.Accounts {
 		row := plain(a.Account, string(a.Health), fmt.Sprint(a.Requests), fmt.Sprint(a.RateLimited), fmt.Sprint(a.Failed), strings.Join(a.Reasons, "; "))
@@ -238,8 +242,15 @@ func accountsTable(s *daemon.Snapshot) *table {
 
 func scopesTable(s *daemon.Snapshot, zone *time.Location) *table {
 	t := &table{columns: []column{
-		{title: "quota", fit: fitCut}, {title: "key", fit: fitCut}, {title: "used", right: true}, {title: "external", right: true},
-		{title: "left", right: true}, {title: "usable", right: true}, {title: "projected", right: true}, {title: "exhausted"}, {title: "ends"},
+		{title: "quota", fit: fitCut},
+		{title: "key", fit: fitCut},
+		{title: "used", right: true},
+		{title: "external", right: true},
+		{title: "left", right: true},
+		{title: "usable", right: true},
+		{title: "projected", right: true},
+		{title: "exhausted"},
+		{title: "ends"},
 	}}
 	for _, one := range s.Scopes {
 		exhausted, meaning := "-", stylePlain
@@ -256,8 +267,13 @@ func scopesTable(s *daemon.Snapshot, zone *time.Location) *table {
 
 func statusJobsTable(s *daemon.Snapshot, zone *time.Location) *table {
 	t := &table{columns: []column{
-		{title: "job", fit: fitCut}, {title: "every", right: true}, {title: "stretch", right: true}, {title: "instances", right: true},
-		{title: "last"}, {title: "next"}, {title: "state", fit: fitWrap},
+		{title: "job", fit: fitCut},
+		{title: "every", right: true},
+		{title: "stretch", right: true},
+		{title: "instances", right: true},
+		{title: "last"},
+		{title: "next"},
+		{title: "state", fit: fitWrap},
 	}}
 	for _, j := range s.Jobs {
 		last, next, state, meaning := "-", "-", "ok", styleGood
