@@ -129,7 +129,7 @@ func (d *Daemon) admitAuth(a *validate.Account, name hostName, h *host, priority
 		if !ok {
 			deadline = time.Now().Add(time.Minute)
 		}
-		p, err := d.admit(ctx, one, false, d.now()+int64(time.Until(deadline)), "")
+		p, err := d.admit(ctx, one, false, d.now()+int64(time.Until(deadline)), "", nil)
 		if err != nil {
 			return nil, err
 		}
@@ -156,8 +156,10 @@ func (a *authPass) Done(answer *client.Answer) {
 }
 
 // admit acquires, and queues a refused request again until the instant from which it makes sense, if that precedes its deadline: a
-// fan-out survives a minute's quota. What is refused for good is written down.
-func (d *Daemon) admit(ctx context.Context, a *ask, retry bool, deadlineNanos int64, job string) (*pass, error) {
+// fan-out survives a minute's quota. What is refused for good is written down. queued, if not nil, hears why a request waits again.
+func (d *Daemon) admit(
+	ctx context.Context, a *ask, retry bool, deadlineNanos int64, job string, queued func(engine.Reason),
+) (*pass, error) {
 	for {
 		p, err := d.acquire(ctx, a, retry, deadlineNanos)
 		var refused *engine.RefusedError
@@ -170,6 +172,9 @@ func (d *Daemon) admit(ctx context.Context, a *ask, retry bool, deadlineNanos in
 			row.Refused = string(refused.Reason)
 			d.keeper.Row(row)
 			return nil, err
+		}
+		if queued != nil {
+			queued(refused.Reason)
 		}
 		if err := d.sleep(ctx, max(now+1, refused.RetryAtNanos)); err != nil {
 			return nil, err

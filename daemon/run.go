@@ -275,5 +275,11 @@ func (r *run) admit(ctx context.Context, retry bool) (*pass, error) {
 	deadline := r.core.DeadlineNanos()
 	forget := r.daemon.waits(r, deadline)
 	defer forget()
-	return r.daemon.admit(ctx, &r.ask, retry, deadline, r.instance.Job.Name)
+	return r.daemon.admit(ctx, &r.ask, retry, deadline, r.instance.Job.Name, func(reason engine.Reason) {
+		r.daemon.mu.Lock()
+		defer r.daemon.mu.Unlock()
+		one := r.daemon.waiting[r]
+		one.Reason = string(reason)
+		r.daemon.waiting[r] = one
+	})
 }

@@ -163,7 +163,13 @@ func TestRefusedRequestsWaitForTheNextWindow(t *testing.T) {
 		text += one(fmt.Sprintf("j%02d", i), "")
 	}
 	r := newRig(t, text, numbers)
-	if err := r.once(); err != nil {
+	done := make(chan error, 1)
+	go func() { done <- r.once() }()
+	r.until("a request that is queued again, with the reason", func() bool {
+		s := r.daemon.Snapshot()
+		return s.WaitingTotal > 0 && s.Waiting[0].Reason == "quota_exhausted"
+	})
+	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
 	perSecond := make(map[int64]int)
