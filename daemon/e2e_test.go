@@ -69,7 +69,6 @@ func withOutputs(documents string) string {
 // vendor is a simulated provider, and what it has answered.
 type vendor struct {
 	*rig
-	handler  atomic.Pointer[simulate.Server]
 	statuses [600]atomic.Int64
 }
 

@@ -110,17 +110,17 @@ func (d *Daemon) step(work context.Context) time.Duration {
 }
 
 // start begins a run of an instance whose turn has come. It requires mu.
-func (d *Daemon) start(work context.Context, instance *schedule.Instance, now int64) *run {
+func (d *Daemon) start(work context.Context, instance *schedule.Instance, now int64) {
 	if before := d.running[instance.Name]; before != nil {
 		// A run of the last generation is still under way, and at most one is.
 		before.heir = instance
-		return nil
+		return
 	}
 	r, err := d.newRun(d.world, instance, now)
 	if err != nil {
 		d.log.Error("a run could not begin", "instance", instance.Name, "error", err)
 		d.world.schedule.Finish(instance)
-		return nil
+		return
 	}
 	d.running[instance.Name] = r
 	d.group.Go(func() {
@@ -133,7 +133,6 @@ func (d *Daemon) start(work context.Context, instance *schedule.Instance, now in
 		}()
 		r.do(work)
 	})
-	return r
 }
 
 // finish publishes what a run has brought, and writes down how it went.

@@ -48,7 +48,7 @@ func decompress(response *http.Response) (io.Reader, error) {
 	default:
 		return nil, &BodyError{Why: BodyEncoding, Err: errors.New("the content encoding " + encoding + " is none of gzip, deflate, identity")}
 	}
-	if err == io.EOF { // an empty body, whatever the header says
+	if errors.Is(err, io.EOF) { // an empty body, whatever the header says
 		return strings.NewReader(""), nil
 	}
 	if err != nil {

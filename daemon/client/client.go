@@ -138,7 +138,7 @@ func newTransport(spec *schema.TLS) (*http.Transport, error) {
 	if spec == nil {
 		return t, nil
 	}
-	t.TLSClientConfig = &tls.Config{InsecureSkipVerify: spec.InsecureSkipVerify, ServerName: spec.ServerName}
+	t.TLSClientConfig = &tls.Config{InsecureSkipVerify: spec.InsecureSkipVerify, ServerName: spec.ServerName} //nolint:gosec // the account says so, and validate warns
 	if spec.CAFile != "" {
 		pem, err := os.ReadFile(spec.CAFile)
 		if err != nil {
@@ -224,7 +224,7 @@ func onlyOnce(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 func (c *Client) exchange(request *http.Request) (*Answer, error) {
 	response, err := c.transport.RoundTrip(request)
 	if err != nil {
-		if cause := context.Cause(request.Context()); cause == errResent {
+		if cause := context.Cause(request.Context()); errors.Is(cause, errResent) {
 			err = cause
 		}
 		return nil, c.clean(err)

@@ -294,7 +294,7 @@ func TestDecode(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"": "<nil>", " \n": "<nil>", "null": "<nil>", `[12345678901234567]`: "[12345678901234567]",
+		"": "<nil>", "\n": "<nil>", "null": "<nil>", `[12345678901234567]`: "[12345678901234567]",
 		`"` + strings.Repeat("[", 500) + `\""`: strings.Repeat("[", 500) + `"`,
 	} {
 		got, err := Decode([]byte(text))

@@ -122,7 +122,7 @@ func (s *loginSource) fetch(ctx context.Context) (*Credential, error) {
 		for _, cookie := range cookies {
 			if cookie.Name == s.spec.Cookie {
 				s.client.redactor.Add(cookie.Value)
-				one.cookie = &http.Cookie{Name: cookie.Name, Value: cookie.Value}
+				one.cookie = &http.Cookie{Name: cookie.Name, Value: cookie.Value} //nolint:gosec // sent to a vendor, not set in a browser
 				one.expires = cookie.Expires
 			}
 		}

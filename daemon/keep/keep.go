@@ -85,7 +85,7 @@ func (k *Keeper) leaseOf(provider, name string) int64 {
 	return maximum / leasePart
 }
 
-// Row, Run and Inventory note an outcome of a request, how a run went, and what it found.
+// Row notes the outcome of a request.
 func (k *Keeper) Row(r ledger.Row) { k.recorder.Row(r) }
 
 // Run notes how a run went.

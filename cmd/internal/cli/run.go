@@ -32,7 +32,7 @@ func newRunCommand() *Command {
 		Examples: []Example{
 			{Comment: "which requests the jobs would send", Line: "tapyr run examples/meraki --dry-run"},
 			{Comment: "the same of one job, and of those whose inventories it needs", Line: "tapyr run examples/aruba-central --dry-run --job central-clients"},
-			{Comment: "every job once, for cron; without the key this says which variable is missing", Line: "tapyr run examples/meraki --once", Status: 2},
+			{Comment: "every job once, for cron; without the key, what is missing", Line: "tapyr run examples/meraki --once", Status: 2},
 		},
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "once", Usage: "run every job once, those with an inventory first, and exit with 1 if a run failed"},
