@@ -139,7 +139,7 @@ func TestParseRate(t *testing.T) {
 			t.Errorf("%q: whole %d, written %q", text, r.WholePerSecond(), r)
 		}
 	}
-	for _, bad := range []string{"", "10", "10/", "/s", "0/s", "10/0s", "-1/s", "10/sec", "10/S", "1e3/s", "10/s/s", "1/10", "nan/s", "2000000000000/s", "10 / s", "10/1 s"} {
+	for _, bad := range []string{"", "10", "10/", "/s", "0/s", "10/0s", "-1/s", "10/sec", "10/S", "1e3/s", "10/s/s", "1/10", "nan/s", "2000000000000/s", "10 / s", "10/1 s", "0.0000000001/s", "1/101y"} {
 		if r, err := ParseRate(bad); err == nil {
 			t.Errorf("%q gives %v", bad, r)
 		}
