@@ -2,6 +2,7 @@ package match
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -141,7 +142,7 @@ func (s *selector) mismatch(r *Request) string {
 	if len(s.globs) > 0 && !anyGlob(s.globs, r.Endpoint) {
 		return fmt.Sprintf("endpoint %s is none of %s", r.Endpoint, strings.Join(s.Endpoints, ", "))
 	}
-	if len(s.Methods) > 0 && !contains(s.Methods, r.Method) {
+	if len(s.Methods) > 0 && !slices.Contains(s.Methods, r.Method) {
 		return fmt.Sprintf("method %s is none of %s", r.Method, strings.Join(s.Methods, ", "))
 	}
 	for name, want := range s.Query {

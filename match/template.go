@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"slices"
 	"sort"
 	"strings"
 )
@@ -65,19 +66,10 @@ func (t *Template) add(seg templateSegment) {
 		t.literals++
 	}
 	for _, n := range names {
-		if !contains(t.Vars, n) {
+		if !slices.Contains(t.Vars, n) {
 			t.Vars = append(t.Vars, n)
 		}
 	}
-}
-
-func contains(list []string, s string) bool {
-	for _, v := range list {
-		if v == s {
-			return true
-		}
-	}
-	return false
 }
 
 func parseSegment(s string) (templateSegment, error) {
