@@ -257,14 +257,28 @@ func (c *Call) matchRequest(provider *validate.Provider) (r *match.Request, job 
 			}
 		}
 	}
+	given, err := c.variables()
+	if err != nil {
+		return nil, "", err
+	}
+	maps.Copy(r.Vars, given)
+	return r, job, nil
+}
+
+// variables are those of --var; nil where there are none.
+func (c *Call) variables() (map[string]string, error) {
+	var vars map[string]string
 	for _, text := range c.StringSlice("var") {
 		name, value, found := strings.Cut(text, "=")
 		if !found || name == "" {
-			return nil, "", c.Usagef("--var: %q is not NAME=VALUE", text)
+			return nil, c.Usagef("--var: %q is not NAME=VALUE", text)
 		}
-		r.Vars[name] = value
+		if vars == nil {
+			vars = make(map[string]string)
+		}
+		vars[name] = value
 	}
-	return r, job, nil
+	return vars, nil
 }
 
 // oneAccount is the account of --account; the provider's only one where it is not given, nil where there are several or none.

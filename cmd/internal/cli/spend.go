@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -70,13 +69,13 @@ func (c *Call) withBookAt(path string, work func(store book.Store) error) error 
 }
 
 // withMachine is withBook with the machine of --policy.
-func (c *Call) withMachine(work func(m *spend.Machine, store book.Store) error) error {
+func (c *Call) withMachine(work func(m *spend.Machine, store book.Store, policy string) error) error {
 	return c.withBook(func(store book.Store) error {
 		name, err := c.policyName(store)
 		if err != nil {
 			return err
 		}
-		return work(spend.New(store, name), store)
+		return work(spend.New(store, name), store, name)
 	})
 }
 
@@ -150,7 +149,7 @@ func outcomeFields(o spend.Outcome) []field {
 // step runs one step of the machine and shows its outcome.
 func (c *Call) step(run func(ctx context.Context, now time.Time, m *spend.Machine) (spend.Outcome, error)) error {
 	var outcome spend.Outcome
-	err := c.withMachine(func(m *spend.Machine, _ book.Store) error {
+	err := c.withMachine(func(m *spend.Machine, _ book.Store, _ string) error {
 		var err error
 		outcome, err = run(c.Ctx(), c.Now(), m)
 		return err
@@ -200,18 +199,12 @@ func runSpendAdmit(call *Call) error {
 		EventID: call.Args().Get(0), Capability: call.Args().Get(1), Class: call.String("class"), Size: call.Int64("size"),
 		Reference: call.String("reference"), ContentHash: call.String("content-hash"),
 	}
-	for _, text := range call.StringSlice("var") {
-		name, value, found := strings.Cut(text, "=")
-		if !found || name == "" {
-			return call.Usagef("--var: %q is not NAME=VALUE", text)
-		}
-		if admission.Vars == nil {
-			admission.Vars = make(map[string]string)
-		}
-		admission.Vars[name] = value
+	var err error
+	if admission.Vars, err = call.variables(); err != nil {
+		return err
 	}
 	rejected := false
-	err := call.step(func(ctx context.Context, now time.Time, m *spend.Machine) (spend.Outcome, error) {
+	err = call.step(func(ctx context.Context, now time.Time, m *spend.Machine) (spend.Outcome, error) {
 		outcome, err := m.Admit(ctx, now, admission)
 		rejected = outcome.Disposition == book.Reject
 		return outcome, err

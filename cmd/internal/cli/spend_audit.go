@@ -165,7 +165,7 @@ func newSpendPruneCommand() *Command {
 		Flags: spendFlags(),
 		Run: func(call *Call) error {
 			var pruned spend.Pruned
-			err := call.withMachine(func(m *spend.Machine, _ book.Store) (err error) {
+			err := call.withMachine(func(m *spend.Machine, _ book.Store, _ string) (err error) {
 				pruned, err = m.Prune(call.Ctx(), call.Now())
 				return err
 			})
@@ -190,7 +190,7 @@ func newSpendExplainCommand() *Command {
 		Flags: spendFlags(),
 		Run: func(call *Call) error {
 			var e spend.Explanation
-			err := call.withMachine(func(m *spend.Machine, _ book.Store) (err error) {
+			err := call.withMachine(func(m *spend.Machine, _ book.Store, _ string) (err error) {
 				e, err = m.Explain(call.Ctx(), call.Args().First())
 				return err
 			})
@@ -295,12 +295,12 @@ func newSpendDeferredCommand() *Command {
 		Flags: spendFlags(),
 		Run: func(call *Call) error {
 			var waiting []*book.Event
-			err := call.withMachine(func(m *spend.Machine, store book.Store) error {
+			err := call.withMachine(func(m *spend.Machine, store book.Store, policy string) error {
 				if _, err := m.Tick(call.Ctx(), call.Now()); err != nil {
 					return err
 				}
 				var err error
-				waiting, err = deferredEvents(call.Ctx(), store, call.String("policy"))
+				waiting, err = deferredEvents(call.Ctx(), store, policy)
 				return err
 			})
 			if err != nil {
@@ -312,23 +312,14 @@ func newSpendDeferredCommand() *Command {
 }
 
 func deferredEvents(ctx context.Context, store book.Store, policy string) ([]*book.Event, error) {
-	names := []string{policy}
-	if policy == "" {
-		var err error
-		if names, err = spend.Policies(ctx, store); err != nil {
-			return nil, err
-		}
-	}
 	var waiting []*book.Event
 	err := store.View(ctx, func(tx book.Tx) error {
 		waiting = nil
-		for _, name := range names {
-			for e, err := range tx.Events(book.Query{Policy: name, States: []book.State{book.Deferred}}) {
-				if err != nil {
-					return err
-				}
-				waiting = append(waiting, e)
+		for e, err := range tx.Events(book.Query{Policy: policy, States: []book.State{book.Deferred}}) {
+			if err != nil {
+				return err
 			}
+			waiting = append(waiting, e)
 		}
 		return nil
 	})

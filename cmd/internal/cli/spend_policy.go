@@ -229,7 +229,7 @@ func newSpendReplayCommand() *Command {
 		Flags: spendFlags(),
 		Run: func(call *Call) error {
 			var active *spend.Policy
-			err := call.withMachine(func(m *spend.Machine, store book.Store) error {
+			err := call.withMachine(func(m *spend.Machine, store book.Store, _ string) error {
 				return store.View(call.Ctx(), func(tx book.Tx) (err error) {
 					active, _, err = m.Active(tx)
 					return err

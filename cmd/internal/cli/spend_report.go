@@ -40,11 +40,8 @@ func newSpendReportCommand() *Command {
 		Flags: append(spendFlags(&cli.StringFlag{Name: "plot", Usage: "draw the budgets into `FILE`, .svg or .png"}), zoneFlag()),
 		Run: func(call *Call) error {
 			var r *report.Report
-			err := call.withMachine(func(_ *spend.Machine, store book.Store) error {
-				name, err := call.policyName(store)
-				if err == nil {
-					r, err = report.Make(call.Ctx(), store, name, call.Now())
-				}
+			err := call.withMachine(func(_ *spend.Machine, store book.Store, policy string) (err error) {
+				r, err = report.Make(call.Ctx(), store, policy, call.Now())
 				return err
 			})
 			if err != nil {
@@ -144,16 +141,12 @@ func runSpendReconcile(call *Call) error {
 	}
 	defer in.Close()
 	var result *reconcile.Result
-	err = call.withMachine(func(_ *spend.Machine, store book.Store) error {
-		name, err := call.policyName(store)
+	err = call.withMachine(func(_ *spend.Machine, store book.Store, policy string) error {
+		r, err := report.Make(call.Ctx(), store, policy, call.Now())
 		if err != nil {
 			return err
 		}
-		r, err := report.Make(call.Ctx(), store, name, call.Now())
-		if err != nil {
-			return err
-		}
-		result, err = reconcile.Run(call.Ctx(), store, name, call.Now(), reconcile.Read(in, columns, r.Unit), options)
+		result, err = reconcile.Run(call.Ctx(), store, policy, call.Now(), reconcile.Read(in, columns, r.Unit), options)
 		return err
 	})
 	if err != nil {
