@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"os"
 	"strings"
 	"time"
 
+	"github.com/tapyr/tapyr/daemon/client"
 	"github.com/tapyr/tapyr/schema"
 	"github.com/tapyr/tapyr/validate"
 )
@@ -100,7 +100,7 @@ func Listen(c *validate.Config, getenv func(string) string) (address, token stri
 // secret looks up a secret. The error never holds it.
 func secret(ref *schema.SecretRef, getenv func(string) string) (string, error) {
 	if ref.File != "" {
-		text, err := os.ReadFile(ref.File)
+		text, err := client.ReadFile(ref.File)
 		if err != nil {
 			return "", err
 		}

@@ -14,7 +14,6 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
-	"os"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -140,7 +139,7 @@ func newTransport(spec *schema.TLS) (*http.Transport, error) {
 	}
 	t.TLSClientConfig = &tls.Config{InsecureSkipVerify: spec.InsecureSkipVerify, ServerName: spec.ServerName} //nolint:gosec // the account says so, and validate warns
 	if spec.CAFile != "" {
-		pem, err := os.ReadFile(spec.CAFile)
+		pem, err := ReadFile(spec.CAFile)
 		if err != nil {
 			return nil, err
 		}

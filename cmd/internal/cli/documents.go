@@ -130,34 +130,38 @@ func decodeFiles(ctx context.Context, stdin io.Reader, files []string) (*documen
 }
 
 // readFile reads one file, or standard input for "-", but no more than what
-// makes Decode say that it is too long: a device may have no end.
+// makes Decode say that it is too long: what is written while it is read may
+// have no end.
 func readFile(ctx context.Context, stdin io.Reader, file string) ([]byte, error) {
-	from := stdin
-	if file != "-" {
-		opened, err := os.Open(file)
-		if err != nil {
-			return nil, fmt.Errorf("cannot read %s: %w", file, cause(err))
+	data, err := readInterruptibly(ctx, func() ([]byte, error) {
+		from := stdin
+		if file != "-" {
+			opened, err := os.Open(file)
+			if err != nil {
+				return nil, err
+			}
+			defer func() { _ = opened.Close() }() // it was only read
+			from = opened
 		}
-		defer func() { _ = opened.Close() }() // it was only read
-		from = opened
-	}
-	data, err := readInterruptibly(ctx, io.LimitReader(from, schema.MaxFileBytes+1))
+		return io.ReadAll(io.LimitReader(from, schema.MaxFileBytes+1))
+	})
 	if err != nil {
 		return nil, fmt.Errorf("cannot read %s: %w", file, cause(err))
 	}
 	return data, nil
 }
 
-// readInterruptibly reads all, or gives up when ctx ends: a pipe or terminal
-// may never say anything. The goroutine then ends with the process.
-func readInterruptibly(ctx context.Context, from io.Reader) ([]byte, error) {
+// readInterruptibly reads, or gives up when ctx ends: a pipe or terminal may
+// never say anything, and one that nobody writes to does not even open. The
+// goroutine then ends with the process.
+func readInterruptibly(ctx context.Context, read func() ([]byte, error)) ([]byte, error) {
 	type result struct {
 		data []byte
 		err  error
 	}
 	done := make(chan result, 1)
 	go func() {
-		data, err := io.ReadAll(from)
+		data, err := read()
 		done <- result{data, err}
 	}()
 	select {
@@ -193,6 +197,9 @@ func findFiles(paths []string) ([]string, error) {
 			return nil, fmt.Errorf("cannot read %s: %w", path, cause(err))
 		}
 		if !info.IsDir() {
+			if !info.Mode().IsRegular() && !isOpenAlready(path) {
+				return nil, &NotAFileError{Path: path, Mode: info.Mode()}
+			}
 			f.add(realPath(path), filepath.Clean(path))
 			continue
 		}
@@ -206,6 +213,32 @@ func findFiles(paths []string) ([]string, error) {
 		return nil, fmt.Errorf("no documents: %s holds no *.yaml or *.yml file", strings.Join(paths, ", "))
 	}
 	return f.files, nil
+}
+
+// isOpenAlready tells whether a path names something that the caller has opened
+// for us, as a shell does for <(...): it has a writer, so it has an end.
+func isOpenAlready(path string) bool {
+	path = filepath.Clean(path)
+	return path == "/dev/stdin" || strings.HasPrefix(path, "/dev/fd/") || strings.HasPrefix(path, "/proc/self/fd/")
+}
+
+// NotAFileError says that a path names neither a file nor a folder. A named pipe
+// would wait for somebody to write, and a device may have no end.
+type NotAFileError struct {
+	// Path is what was named, Mode its type.
+	Path string
+	Mode fs.FileMode
+}
+
+func (e *NotAFileError) Error() string {
+	kind := "a device"
+	switch {
+	case e.Mode&fs.ModeNamedPipe != 0:
+		kind = "a named pipe"
+	case e.Mode&fs.ModeSocket != 0:
+		kind = "a socket"
+	}
+	return fmt.Sprintf("cannot read %s: it is %s; name a file or a folder, or - for standard input", e.Path, kind)
 }
 
 // finder collects files.

@@ -3,7 +3,9 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/tapyr/tapyr/schema"
 )
 
 // tree makes files; a name that ends in / is a folder, and a content that begins with "-> " a link.
@@ -136,23 +140,111 @@ func TestSilentInputIsInterrupted(t *testing.T) {
 	}
 }
 
-// A pipe that is named by the caller, as a shell's <(...) is, is read.
-func TestNamedPipesAreRead(t *testing.T) {
+// What is neither a file nor a folder is refused at once: a named pipe that nobody writes to would wait for ever, and a device may
+// have no end.
+func TestPipesAndDevicesAreRefused(t *testing.T) {
+	tree(t, map[string]string{"d/": "", "d/link.yaml": "-> pipe"})
+	if err := syscall.Mkfifo("d/pipe", 0o600); err != nil {
+		t.Skip("no named pipes here:", err)
+	}
+	socket, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", "d/socket")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer socket.Close()
+	for path, want := range map[string]string{
+		"d/pipe": "a named pipe", "d/link.yaml": "a named pipe", "/dev/zero": "a device", "d/socket": "a socket",
+	} {
+		for _, words := range [][]string{
+			{"validate", path}, {"plan", path}, {"run", path, "--once"}, {"run", path, "--dry-run"}, {"run", path}, {"check", "acme", "-c", path},
+			{"simulate", "run", path}, {"inspect", "windows", path, "--provider", "p", "--limit", "l"}, {"status", "-c", path},
+		} {
+			w := newWorld()
+			message := "tapyr: cannot read " + path + ": it is " + want + "; name a file or a folder, or - for standard input\n"
+			if status := Run(t.Context(), &w.Env, words); status != ExitCannotAnswer || w.stderr.String() != message {
+				t.Errorf("%v: status %d\n%s%s", words, status, w.stdout.String(), w.stderr.String())
+			}
+		}
+	}
+}
+
+// A file that becomes a pipe between the look at it and its opening does not keep an interrupted command.
+func TestPipeThatCameLaterIsInterrupted(t *testing.T) {
 	tree(t, map[string]string{"d/": ""})
 	if err := syscall.Mkfifo("d/pipe", 0o600); err != nil {
 		t.Skip("no named pipes here:", err)
 	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
 	go func() {
-		pipe, err := os.OpenFile("d/pipe", os.O_WRONLY, 0)
-		if err == nil {
-			_, err = pipe.WriteString("kind: Jbo\n")
-		}
-		if err = errors.Join(err, pipe.Close()); err != nil {
+		_, err := decodeFiles(ctx, nil, []string{"d/pipe"})
+		done <- err
+	}()
+	cancel()
+	select {
+	case err := <-done:
+		if !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
-	}()
+	case <-time.After(30 * time.Second):
+		t.Fatal("still waiting")
+	}
+}
+
+// What a shell's <(...) hands over is open already, and is read.
+func TestOpenPipesAreRead(t *testing.T) {
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	path := fmt.Sprintf("/dev/fd/%d", reader.Fd())
+	if _, err := os.Stat(path); err != nil {
+		t.Skip("no /dev/fd here:", err)
+	}
+	_, err = writer.WriteString("kind: Jbo\n")
+	if err = errors.Join(err, writer.Close()); err != nil {
+		t.Fatal(err)
+	}
 	w := newWorld()
-	if status := Run(context.Background(), &w.Env, []string{"validate", "d/pipe"}); status != ExitBadNews || !strings.Contains(w.stdout.String(), "d/pipe:1:7: error: kind is \"Jbo\"") {
+	if status := Run(t.Context(), &w.Env, []string{"validate", path}); status != ExitBadNews || !strings.Contains(w.stdout.String(), path+":1:7: error: kind is \"Jbo\"") {
 		t.Errorf("status %d\n%s%s", status, w.stdout.String(), w.stderr.String())
 	}
+}
+
+// A file that grows while it is read is read up to the bound.
+func TestGrowingFileEnds(t *testing.T) {
+	tree(t, map[string]string{"d/a.yaml": ""})
+	file, err := os.OpenFile("d/a.yaml", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		line := []byte(strings.Repeat("# it grows\n", 1<<12))
+		for written := 0; written < 64<<20; written += len(line) {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if _, err := file.Write(line); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	}()
+	for {
+		data, err := readFile(t.Context(), nil, "d/a.yaml")
+		if err != nil || len(data) > schema.MaxFileBytes+1 {
+			t.Fatalf("%d bytes, %v", len(data), err)
+		}
+		if len(data) == schema.MaxFileBytes+1 {
+			break
+		}
+	}
+	close(stop)
+	<-stopped
 }

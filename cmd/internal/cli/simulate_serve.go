@@ -8,12 +8,12 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/tapyr/tapyr/daemon"
 	"github.com/tapyr/tapyr/schema"
 	"github.com/tapyr/tapyr/simulate"
 	"github.com/tapyr/tapyr/validate"
@@ -124,19 +124,7 @@ func (c *Call) serverOptions(config *validate.Config, provider *validate.Provide
 func (c *Call) secrets(provider *validate.Provider) map[string]map[string]string {
 	all := make(map[string]map[string]string)
 	for _, a := range provider.Accounts {
-		values := make(map[string]string)
-		for name, reference := range a.Spec.Credentials {
-			value := ""
-			if reference.Env != "" {
-				value = c.Env.Getenv(reference.Env)
-			} else if data, err := os.ReadFile(reference.File); err == nil {
-				value = strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r")
-			}
-			if value != "" {
-				values[name] = value
-			}
-		}
-		if len(values) > 0 && len(values) == len(a.Spec.Credentials) {
+		if values, err := daemon.Secrets(a, c.Env.Getenv); err == nil && len(values) > 0 {
 			all[a.Name] = values
 		}
 	}
