@@ -121,8 +121,9 @@ func decodeFiles(ctx context.Context, stdin io.Reader, files []string) (*documen
 		return nil, err
 	}
 	out := &documents{files: files, sources: make(map[string][]byte, len(files))}
-	for i, r := range results {
-		out.sources[files[i]] = r.source
+	for i, file := range files {
+		r := &results[i]
+		out.sources[file] = r.source
 		out.docs = append(out.docs, r.docs...)
 		out.problems = append(out.problems, r.problems...)
 	}
