@@ -156,8 +156,15 @@ func TestPipesAndDevicesAreRefused(t *testing.T) {
 		"d/pipe": "a named pipe", "d/link.yaml": "a named pipe", "/dev/zero": "a device", "d/socket": "a socket",
 	} {
 		for _, words := range [][]string{
-			{"validate", path}, {"plan", path}, {"run", path, "--once"}, {"run", path, "--dry-run"}, {"run", path}, {"check", "acme", "-c", path},
-			{"simulate", "run", path}, {"inspect", "windows", path, "--provider", "p", "--limit", "l"}, {"status", "-c", path},
+			{"validate", path},
+			{"plan", path},
+			{"run", path, "--once"},
+			{"run", path, "--dry-run"},
+			{"run", path},
+			{"check", "acme", "-c", path},
+			{"simulate", "run", path},
+			{"inspect", "windows", path, "--provider", "p", "--limit", "l"},
+			{"status", "-c", path},
 		} {
 			w := newWorld()
 			message := "tapyr: cannot read " + path + ": it is " + want + "; name a file or a folder, or - for standard input\n"
