@@ -17,7 +17,8 @@ var (
 // BenchmarkReplayFile replays a large journal, as recorded and with enforcement:
 //
 //	go run ./bench/journal -rows 1000000 -o /tmp/journal.jsonl
-//	go test ./replay -run '^$' -bench ReplayFile -benchtime 1x -journal /tmp/journal.jsonl -documents bench/replay/documents.yaml
+//	go run ./bench/journal -documents -o /tmp/documents.yaml
+//	go test ./replay -run '^$' -bench ReplayFile -benchtime 1x -journal /tmp/journal.jsonl -documents /tmp/documents.yaml
 func BenchmarkReplayFile(b *testing.B) {
 	if *journalName == "" || *configName == "" {
 		b.Skip("needs -journal FILE and -documents FILE: see bench/journal")

@@ -95,7 +95,7 @@ func (g *generator) fill(row *journal.Row, rnd *rand.Rand, at time.Time, used []
 	row.ID = ulid(at, rnd)
 	row.At = at.Truncate(time.Millisecond)
 	row.Request = journal.Request{
-		Provider: "meraki", Account: "account-" + strconv.Itoa(1000+account), Credential: fmt.Sprintf("%016x", uint64(account+1)*0x9e3779b97f4a7c15),
+		Provider: "meraki", Account: accountName(account), Credential: fmt.Sprintf("%016x", uint64(account+1)*0x9e3779b97f4a7c15),
 		Method: "GET", Endpoint: e.path, Vars: map[string]string{"organizationId": strconv.Itoa(500_000 + org)}, Job: e.job,
 		Priority: e.priority, Retry: rnd.IntN(100) == 0,
 	}
@@ -111,6 +111,8 @@ func (g *generator) fill(row *journal.Row, rnd *rand.Rand, at time.Time, used []
 		row.Status = 503
 	}
 }
+
+func accountName(number int) string { return "account-" + strconv.Itoa(1000+number) }
 
 func pick(rnd *rand.Rand) endpoint {
 	n := rnd.IntN(100)

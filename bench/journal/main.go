@@ -6,10 +6,10 @@
 // It is the traffic of a provider with a quota for each account (200 accounts by default) over 30 days, busier by day than by
 // night: each row has the limit and what is left of it in its headers, one in some hundreds is a 429. A row is about 400 bytes.
 //
-// Against DuckDB, on the same file (bench/replay/duckdb.mjs; columns declared, the headers read, usage and the smallest
-// remaining grouped by hour and account):
+// With -documents it writes what a replay has to know of that traffic: the provider, its accounts and the jobs. bench/replay
+// measures both against DuckDB.
 //
-//	cd bench/replay && npm ci && node duckdb.mjs /tmp/journal.jsonl
+//	go run ./bench/journal -documents -o /tmp/documents.yaml
 //	go test ./ledger/journal -run '^$' -bench ReadFile -benchtime 1x -journal /tmp/journal.jsonl
 package main
 
@@ -42,6 +42,7 @@ func run(args []string, stdout io.Writer) (err error) {
 	flags.IntVar(&g.organizations, "organizations", 2000, "number of organizations, spread over the accounts")
 	flags.Float64Var(&g.disorder, "disorder", 0, "share of rows that are written up to 200 rows late")
 	output := flags.String("o", "", "file; .gz and .zst are compressed; standard output if absent")
+	documents := flags.Bool("documents", false, "write the documents of the journal instead of its rows")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -56,6 +57,9 @@ func run(args []string, stdout io.Writer) (err error) {
 		}
 		defer func() { err = errors.Join(err, f.Close()) }()
 		w = bufio.NewWriterSize(f, 1<<20)
+	}
+	if *documents {
+		return errors.Join(g.documents(w), w.Flush())
 	}
 	packed, err := pack(w, *output)
 	if err != nil {

@@ -2,13 +2,18 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"github.com/tapyr/tapyr/ledger/journal"
+	"github.com/tapyr/tapyr/replay"
+	"github.com/tapyr/tapyr/schema"
+	"github.com/tapyr/tapyr/validate"
 )
 
 func generate(t *testing.T, args ...string) []byte {
@@ -44,6 +49,39 @@ func TestSeed(t *testing.T) {
 	}
 	if per := len(first) / 5000; per < 350 || per > 450 {
 		t.Errorf("a row is %d bytes, and should be like those of a real journal: about 400", per)
+	}
+}
+
+// TestDocuments: the documents are valid, and a replay of the journal knows every name in it.
+func TestDocuments(t *testing.T) {
+	const accounts, rows = 3, 2000
+	size := []string{"-accounts", strconv.Itoa(accounts), "-organizations", "6", "-rows", strconv.Itoa(rows)}
+	documents, problems := schema.Decode("documents.yaml", generate(t, append(size, "-documents")...))
+	config, more := validate.Check(documents)
+	if problems = append(problems, more...); len(problems) > 0 {
+		t.Fatalf("%v", problems)
+	}
+	path := filepath.Join(t.TempDir(), "j.jsonl")
+	generate(t, append(size, "-o", path)...)
+	r, err := journal.Open([]string{path}, journal.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	reports, err := replay.Run(context.Background(), r, replay.Options{Config: config, Files: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	report := reports[0]
+	if report.Rows != rows || report.Unresolved != 0 || len(report.Unknown) != 0 || len(report.Scopes) != accounts {
+		t.Errorf("%d rows, %d unresolved, unknown %v, %d scopes", report.Rows, report.Unresolved, report.Unknown, len(report.Scopes))
+	}
+	for _, s := range report.Scopes {
+		for _, w := range s.Windows {
+			if w.Max != quota || w.External != 0 || w.Used == 0 {
+				t.Errorf("%s: %+v", s.Key, w)
+			}
+		}
 	}
 }
 
