@@ -28,11 +28,12 @@ var layout = []string{
 	"schema",    // the documents as people write them
 	"expr",      // the expressions in documents
 	"match",     // which limits a request meets: templates, filters, costs, scope keys
+	"smartflow", // the Meraki limiter
 	"validate",  // documents to a resolved Config
+	"learn",     // scope variables that traffic has told
 	"engine",    // which request may go
 	"plan",      // who gets how much of a budget
 	"schedule",  // which run starts when, and what it sends next
-	"smartflow", // the Meraki limiter
 	"spend",     // admission of paid calls
 	"ledger",    // what was used
 	"replay",    // recorded rows through the engine

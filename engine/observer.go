@@ -8,9 +8,9 @@ type Observer interface {
 	// Refused hears a refusal.
 	Refused(r *Request, refused *RefusedError)
 	// RateLimited hears a response that says a limit was exceeded: the limit and key that the penalty falls on, the first of
-	// several (the limit is empty where none covers the request); whether it is unexpected, because the engine would have allowed
-	// the request, so that the documents or the sharing of a quota are wrong; and the text of a header that asked for more than
-	// maxPenalty, empty where none did.
+	// several (the limit is empty where none covers the request, or it is not known which one it met); whether it is unexpected,
+	// because the engine would have allowed the request, so that the documents or the sharing of a quota are wrong; and the text of
+	// a header that asked for more than maxPenalty, empty where none did.
 	RateLimited(r *Request, limit, key string, unexpected bool, parked string)
 	// Disagrees hears that a response names another maximum than the documents, once a window.
 	Disagrees(provider, limit, key string, declared, named int64)
@@ -23,7 +23,7 @@ type Observer interface {
 // allowed the request: at its grant, and no penalty, exhausted quota or observation of a response since then says otherwise.
 func (e *Engine) countLimited(now int64, l *landing) {
 	r, p := l.record, l.record.prepared
-	unexpected := r.allowed
+	unexpected := r.allowed && !p.request.Unresolved // it met a limit that it was not held against
 	for i := range p.entries {
 		en := &p.entries[i]
 		if en.limit.shadow {
@@ -57,6 +57,9 @@ func (e *Engine) countLimited(now int64, l *landing) {
 		}
 		first = false
 	})
+	if first {
+		e.observer.RateLimited(p.request, "", p.account.name, unexpected, parked)
+	}
 }
 
 // spent tells whether responses have shown that a quota has less than nothing left, the request in question apart: its own units

@@ -177,7 +177,8 @@ func (l *limit) base(rules *errorRules) int64 {
 	return rules.defaultNanos
 }
 
-// penalizedBy calls f with the entries that a rate-limited response falls on: the limit that it names, else all or the narrowest.
+// penalizedBy calls f with the entries that a rate-limited response falls on: the limit that it names, else all or the narrowest;
+// none where the one that it is about is not known.
 func (p *Prepared) penalizedBy(rules *errorRules, r *Response, f func(*entry)) {
 	if name := rules.named(r); name != "" {
 		for i := range p.entries {
@@ -186,6 +187,9 @@ func (p *Prepared) penalizedBy(rules *errorRules, r *Response, f func(*entry)) {
 				return
 			}
 		}
+	}
+	if p.request.Unresolved {
+		return
 	}
 	if !rules.all {
 		f(&p.entries[p.narrowest])

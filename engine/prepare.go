@@ -17,6 +17,9 @@ type Request struct {
 	match.Request
 	// Priority is critical, high, normal or low; empty means normal.
 	Priority string
+	// Unresolved tells that the request belongs to a value of a scope variable that is to be learned and not known yet. A refusal
+	// that names no limit is taken to be that value's: it penalizes and slows down nobody else.
+	Unresolved bool
 }
 
 // Prepared is a request with everything resolved that does not change: which limits it meets, at which costs, under which keys.

@@ -161,8 +161,12 @@ func (e *Engine) learnOne(now int64, l *landing) {
 		}
 	}
 	for i := range p.entries {
-		if en := &p.entries[i]; en.limit.adaptive != nil {
-			en.adapt(now, l.outcome, rules.named(l.response))
+		en := &p.entries[i]
+		if en.limit.adaptive == nil {
+			continue
+		}
+		if named := rules.named(l.response); !limited || named != "" || !p.request.Unresolved {
+			en.adapt(now, l.outcome, named)
 		}
 	}
 	p.tell(now, r, l.outcome)

@@ -2,8 +2,10 @@ package smartflow
 
 import (
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -22,6 +24,9 @@ type LearnSpec struct {
 	// Body are the places where a response names the variable: member names joined
 	// by dots. The first that is present decides, even when it is null or empty.
 	Body []string
+	// Numbers tells that identifiers in a response may be whole numbers; the digits
+	// are then the identifier. Without it only strings are, as for the Meraki API.
+	Numbers bool
 }
 
 // KeySpec says where one kind of identifier is found.
@@ -44,6 +49,8 @@ type Learner struct {
 	from  []*regexp.Regexp
 	body  [][]string
 	kinds []learnKind
+
+	numbers bool
 }
 
 type learnKind struct {
@@ -70,7 +77,7 @@ func NewLearner(spec LearnSpec) (*Learner, error) {
 	if spec.Var == "" {
 		return nil, &ConfigError{Field: "Var", Value: "", Reason: "must name the scope variable"}
 	}
-	l := &Learner{name: spec.Var}
+	l := &Learner{name: spec.Var, numbers: spec.Numbers}
 	for i, text := range spec.From {
 		re, err := onePattern(fmt.Sprintf("From[%d]", i), text)
 		if err != nil {
@@ -127,6 +134,15 @@ func bodyPaths(field string, texts []string) ([][]string, error) {
 // Var is the name of the variable that is learned.
 func (l *Learner) Var() string { return l.name }
 
+// Kinds are the kinds of identifiers, in the order of LearnSpec.Keys.
+func (l *Learner) Kinds() []string {
+	kinds := make([]string, len(l.kinds))
+	for i := range l.kinds {
+		kinds[i] = l.kinds[i].kind
+	}
+	return kinds
+}
+
 // pathOf cuts the query and the fragment off. The host of a URL contains no slash, so
 // it does no harm.
 func pathOf(url string) string {
@@ -170,18 +186,45 @@ func (l *Learner) Keys(url string) []Key {
 func (l *Learner) Lesson(url string, body any) (lesson Lesson, ok bool) {
 	value, ok := l.Value(url)
 	if !ok {
-		value, ok = text(l.bodyValue(body))
+		value, ok = l.id(l.bodyValue(body))
 	}
 	if !ok {
 		return Lesson{}, false
 	}
 	lesson = Lesson{Value: value, Keys: l.Keys(url)}
+	_, named := l.Named(body)
+	lesson.Keys = append(lesson.Keys, named...)
+	return lesson, true
+}
+
+// Named returns what a response, or one item of a list in it, says by itself: the
+// variable, empty where it does not name it, and the identifiers that it names.
+func (l *Learner) Named(body any) (value string, keys []Key) {
+	value, _ = l.id(l.bodyValue(body))
 	for _, found := range l.bodyKeys(body) {
-		if id, ok := text(found.value); ok {
-			lesson.Keys = append(lesson.Keys, Key{found.kind, id})
+		if id, ok := l.id(found.value); ok {
+			keys = append(keys, Key{found.kind, id})
 		}
 	}
-	return lesson, true
+	return value, keys
+}
+
+// id returns v if it is an identifier: a string that is not empty, or a whole number
+// where these are wanted.
+func (l *Learner) id(v any) (string, bool) {
+	if l.numbers {
+		const exact = 1 << 53 // from here on, a float64 is not one whole number
+		switch v := v.(type) {
+		case int64:
+			return strconv.FormatInt(v, 10), true
+		case float64:
+			if v != math.Trunc(v) || math.Abs(v) >= exact {
+				return "", false
+			}
+			return strconv.FormatInt(int64(v), 10), true
+		}
+	}
+	return text(v)
 }
 
 // text returns v if it is a string that is not empty.

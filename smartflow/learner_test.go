@@ -50,6 +50,44 @@ func TestLearnerLessons(t *testing.T) {
 	}
 }
 
+// What an object says by itself, and what counts as an identifier in it.
+func TestLearnerNamed(t *testing.T) {
+	spec := merakiSpec()
+	strict := merakiLearner(t)
+	spec.Numbers = true
+	wide, err := NewLearner(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		body              string
+		strictly, withAll string
+		keys, allKeys     []Key
+	}{
+		{`{"organizationId":"1","networkId":"N_1"}`, "1", "1", []Key{{Network, "N_1"}}, []Key{{Network, "N_1"}}},
+		{`{"serial":"Q","network":{"id":12}}`, "", "", []Key{{Device, "Q"}}, []Key{{Device, "Q"}, {Network, "12"}}},
+		{`{"organizationId":549236,"networkId":1.5}`, "", "549236", nil, nil},
+		{`{"organizationId":9007199254740992,"serial":-4}`, "", "", nil, []Key{{Device, "-4"}}},
+		{`{"organizationId":true,"serial":null,"networkId":["N"]}`, "", "", nil, nil},
+		{`["N_1"]`, "", "", nil, nil},
+	} {
+		var body any
+		if err := json.Unmarshal([]byte(c.body), &body); err != nil {
+			t.Fatal(err)
+		}
+		if value, keys := strict.Named(body); value != c.strictly || !reflect.DeepEqual(keys, c.keys) {
+			t.Errorf("%s: got %q, %v; want %q, %v", c.body, value, keys, c.strictly, c.keys)
+		}
+		if value, keys := wide.Named(body); value != c.withAll || !reflect.DeepEqual(keys, c.allKeys) {
+			t.Errorf("%s with numbers: got %q, %v; want %q, %v", c.body, value, keys, c.withAll, c.allKeys)
+		}
+	}
+	// Decoders that keep whole numbers keep all of their digits.
+	if value, _ := wide.Named(map[string]any{"organizationId": int64(9223372036854775807)}); value != "9223372036854775807" {
+		t.Errorf("got %q", value)
+	}
+}
+
 // A learner for another API than the one this package is about.
 func TestLearnerOfAnotherAPI(t *testing.T) {
 	l, err := NewLearner(LearnSpec{

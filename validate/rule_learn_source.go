@@ -33,7 +33,7 @@ scope: { by: ["var:organizationId"] }`) + `  learn: [{ var: organizationId, from
 				case l.Var == "":
 				case len(l.From) == 0 && len(l.Body) == 0:
 					f.missing(p.Doc, path, "from", "variable %q is found nowhere; write from, patterns over the URL, or body, paths in responses", l.Var)
-				case !p.usesVariable(l.Var):
+				case !p.UsesVariable(l.Var):
 					f.warn(p.Doc, path+".var", "no limit of this provider uses variable %q", l.Var)
 				}
 			}
@@ -41,8 +41,8 @@ scope: { by: ["var:organizationId"] }`) + `  learn: [{ var: organizationId, from
 	},
 }
 
-// usesVariable tells whether a limit looks at the variable.
-func (p *Provider) usesVariable(name string) bool {
+// UsesVariable tells whether a limit looks at the variable.
+func (p *Provider) UsesVariable(name string) bool {
 	for _, l := range p.Limits {
 		if slices.Contains(l.Spec.Scope.By, match.VariablePrefix+name) {
 			return true
