@@ -40,9 +40,9 @@ var layout = []string{
 	"simulate",  // the plan in virtual time, and a provider that enforces limits
 	"daemon",    // tapyr run
 	"web",       // one snapshot as HTML, JSON and metrics
+	"examples",  // folders that a user copies, and the documents that are built in
 	"cmd",       // words to calls
 	"bench",     // measurements
-	"examples",  // folders that a user copies
 }
 
 // standalone packages import no other package of tapyr, so that others can use

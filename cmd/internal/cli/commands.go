@@ -57,9 +57,10 @@ type Example struct {
 }
 
 // topCommands lists the constructors of all commands, in the order of help:
-// first what people do with documents, then with ledgers and the daemon, then
+// first what people do with documents, from making them on, then with ledgers and the daemon, then
 // what concerns tapyr itself. A new command is one more line here.
 var topCommands = []func() *Command{
+	newInitCommand,
 	newValidateCommand,
 	newPlanCommand,
 	newInspectCommand,
