@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 func child(file string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	d := daemon.New(daemon.Options{
+	options := daemon.Options{
 		Load: func(context.Context) (*validate.Config, error) {
 			text, err := os.ReadFile(file)
 			if err != nil {
@@ -41,8 +41,12 @@ func child(file string) int {
 			return configOf(string(text))
 		},
 		Log:    slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		Getenv: os.Getenv, Version: "test", NoListen: os.Getenv("LISTEN") == "",
-	})
+		Getenv: os.Getenv, Version: "test",
+	}
+	if os.Getenv("LISTEN") != "" {
+		options.Handler = page
+	}
+	d := daemon.New(options)
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	go func() {

@@ -35,7 +35,9 @@ type Daemon struct {
 	watch    *watch
 	series   *mapping.Series
 	files    mapping.Files
-	guard    guard
+	// token is that of the status address, exposed whether others reach that.
+	token   atomic.Pointer[string]
+	exposed atomic.Bool
 	// allAccounts makes clients for accounts without jobs, too.
 	allAccounts bool
 	startedAt   time.Time

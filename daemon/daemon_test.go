@@ -20,6 +20,7 @@ import (
 	"github.com/tapyr/tapyr/daemon"
 	"github.com/tapyr/tapyr/schema"
 	"github.com/tapyr/tapyr/validate"
+	"github.com/tapyr/tapyr/web"
 )
 
 // plantedKey is the secret that tests look for where no secret belongs.
@@ -100,9 +101,16 @@ func (r *rig) make(o daemon.Options) *daemon.Daemon {
 		o.Log = nil
 	}
 	o.Getenv = func(name string) string { return r.env[name] }
-	o.NoListen = !r.listen
+	if r.listen {
+		o.Handler = page
+	}
 	o.Version = "test"
 	return daemon.New(o)
+}
+
+// page is what tapyr run serves on the status address.
+func page(d *daemon.Daemon) http.Handler {
+	return web.New(web.Options{Daemon: d, Series: d.Series(), Token: d.Token, Exposed: d.Exposed(), Redact: d.Redact})
 }
 
 func (r *rig) load() (*validate.Config, error) {

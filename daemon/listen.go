@@ -2,13 +2,12 @@ package daemon
 
 import (
 	"context"
-	"crypto/subtle"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
-	"strings"
 	"time"
 )
 
@@ -17,49 +16,58 @@ type OpenAddressError struct{ Address string }
 
 func (e *OpenAddressError) Error() string {
 	return fmt.Sprintf("status.listen %q can be reached from other machines, so status.token must say where a token is found; "+
-		"or listen on 127.0.0.1 and put a reverse proxy in front", e.Address)
+		"or listen on 127.0.0.1", e.Address)
 }
 
 // listen opens the status address. The error is an *OpenAddressError where it is open to others and unprotected.
 func (d *Daemon) listen() (net.Listener, error) {
-	address, token, err := Listen(d.world.config, d.options.Getenv)
+	token, err := d.statusToken(d.world)
 	if err != nil {
 		return nil, err
 	}
-	if !loopback(address) && token == "" {
-		return nil, &OpenAddressError{address}
-	}
-	d.redactor.Add(token)
-	listener, err := net.Listen("tcp", address) //nolint:noctx // a loopback or literal address opens at once
+	listener, err := net.Listen("tcp", d.world.settings.listen) //nolint:noctx // a loopback or literal address opens at once
 	if err != nil {
 		return nil, fmt.Errorf("the status address does not open: %w; another one goes in status.listen", err)
 	}
-	d.guard = guard{token: token, open: loopback(address)}
+	d.token.Store(&token)
+	d.exposed.Store(exposed(d.world.settings.listen))
 	return listener, nil
 }
 
-// loopback tells whether only this machine reaches an address.
-func loopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
+// statusToken is the token that the documents of a world want. The error is an *OpenAddressError where their address is open to
+// others and unprotected, or says that the token is not there.
+func (d *Daemon) statusToken(w *world) (string, error) {
+	address, token, err := Listen(w.config, d.options.Getenv)
 	if err != nil {
-		return false
+		return "", err
 	}
-	if host == "localhost" {
-		return true
+	if exposed(address) && token == "" {
+		return "", &OpenAddressError{address}
 	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.IsLoopback()
+	d.redactor.Add(token)
+	return token, nil
 }
 
-// serve answers on the status address. The function that it returns stops that and waits.
-func (d *Daemon) serve(listener net.Listener) (stop func()) {
-	handler := d.API()
-	if d.options.Handler != nil {
-		handler = d.options.Handler(d)
+// exposed tells whether an address can be reached from other machines.
+func exposed(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return true
 	}
+	if host == "localhost" {
+		return false
+	}
+	ip, err := netip.ParseAddr(host)
+	return err != nil || !ip.Unmap().IsLoopback()
+}
+
+// serve answers on the status address, with bounds on what a client may take of time and memory. The function that it returns stops
+// that and waits.
+func (d *Daemon) serve(listener net.Listener) (stop func()) {
 	server := &http.Server{
-		Handler: d.guard.around(handler), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
-		WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		Handler: d.options.Handler(d), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second,
+		WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
+		ErrorLog: slog.NewLogLogger(d.log.Handler(), slog.LevelDebug),
 	}
 	done := make(chan struct{})
 	go func() {
@@ -79,59 +87,16 @@ func (d *Daemon) serve(listener net.Listener) (stop func()) {
 	}
 }
 
-// guard decides who may ask. On loopback everybody on the machine may read; beyond it a token is wanted.
-type guard struct {
-	token string
-	open  bool
+// Token is the bearer token that the status address wants, empty for none. A reload can change it.
+func (d *Daemon) Token() string {
+	if token := d.token.Load(); token != nil {
+		return *token
+	}
+	return ""
 }
 
-// Authorized tells whether a request carries the status token: as a bearer token, or as the password of basic authentication, which
-// browsers can ask for. It is false where no token is declared.
-func (d *Daemon) Authorized(r *http.Request) bool { return d.guard.authorized(r) }
-
-// Token is the bearer token that the status address wants, empty for none. It is known once the address is open.
-func (d *Daemon) Token() string { return d.guard.token }
+// Exposed tells whether the status address can be reached from other machines.
+func (d *Daemon) Exposed() bool { return d.exposed.Load() }
 
 // Redact takes the secrets that the daemon knows out of a text.
 func (d *Daemon) Redact(text string) string { return d.redactor.Text(text) }
-
-func (g guard) authorized(r *http.Request) bool {
-	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if !ok {
-		_, given, ok = r.BasicAuth()
-	}
-	return ok && g.token != "" && subtle.ConstantTimeCompare([]byte(given), []byte(g.token)) == 1
-}
-
-// around lets through what may come in. A web page that somebody on this machine looks at must neither read the status, by a name
-// of its own that leads to 127.0.0.1 (DNS rebinding), nor change anything (cross-site requests).
-func (g guard) around(next http.Handler) http.Handler {
-	crossOrigin := http.NewCrossOriginProtection()
-	return crossOrigin.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h := w.Header()
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("Referrer-Policy", "no-referrer")
-		h.Set("Cache-Control", "no-store")
-		probe := r.URL.Path == "/healthz" || r.URL.Path == "/readyz"
-		switch {
-		case g.open && !localName(r.Host):
-			http.Error(w, "this address answers to 127.0.0.1, [::1] and localhost only", http.StatusMisdirectedRequest)
-		case !g.open && !probe && !g.authorized(r):
-			h.Set("WWW-Authenticate", `Basic realm="tapyr", charset="UTF-8"`)
-			http.Error(w, "a token is wanted: Authorization: Bearer TOKEN", http.StatusUnauthorized)
-		default:
-			next.ServeHTTP(w, r)
-		}
-	}))
-}
-
-// localName tells whether a Host header names this machine from within.
-func localName(host string) bool {
-	name, _, err := net.SplitHostPort(host)
-	if err != nil {
-		name = host
-	}
-	name = strings.Trim(name, "[]")
-	ip, err := netip.ParseAddr(name)
-	return strings.EqualFold(name, "localhost") || err == nil && ip.IsLoopback()
-}

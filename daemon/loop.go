@@ -29,7 +29,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	defer d.closeStore()
 	var listener net.Listener
-	if !d.options.NoListen {
+	if d.options.Handler != nil {
 		var err error
 		if listener, err = d.listen(); err != nil {
 			d.end(cancel)

@@ -28,9 +28,8 @@ type Options struct {
 	Version string
 	// Jobs restricts the daemon to these, and those whose inventories they need; none is no restriction.
 	Jobs []string
-	// Handler makes what the status address serves; nil serves the API of API alone. NoListen serves nothing.
-	Handler  func(*Daemon) http.Handler
-	NoListen bool
+	// Handler makes what the status address serves, such as web.New; it decides who may ask. nil opens no address.
+	Handler func(*Daemon) http.Handler
 	// Grace is how long running requests may take to finish at the end; 0 is 20 seconds.
 	Grace time.Duration
 	// Timeout and MaxBodyBytes bound an answer; 0 is the default of package client.

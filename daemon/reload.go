@@ -22,6 +22,9 @@ func (d *Daemon) reload(ctx context.Context) {
 	old := d.world
 	d.mu.Unlock()
 	w, err := d.load(ctx, generation)
+	if err == nil {
+		err = d.reloadToken(w)
+	}
 	if err != nil {
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -54,6 +57,21 @@ func (d *Daemon) load(ctx context.Context, generation int64) (*world, error) {
 		return nil, err
 	}
 	return w, d.connect(w)
+}
+
+// reloadToken is the status token of new documents. Those that would not start do not come into force either.
+func (d *Daemon) reloadToken(w *world) error {
+	if d.options.Handler == nil {
+		return nil
+	}
+	token, err := d.statusToken(w)
+	if err == nil && token == "" && d.Exposed() {
+		err = &OpenAddressError{d.world.settings.listen} // the address of the documents holds from the next start on
+	}
+	if err == nil {
+		d.token.Store(&token)
+	}
+	return err
 }
 
 // drain bounds how long a reload waits for requests that are under way. What they teach after that is lost; their units are not.

@@ -24,9 +24,11 @@
 //
 // # Who may
 //
-// Requests from loopback are served without a token, if they name a host of loopback (a page elsewhere cannot rebind its own name
-// to 127.0.0.1 and read along) and no proxy sent them (it would speak for everybody). All others need the bearer token of the
-// settings; where there is none, they are refused and told so. For GET the token may also be the password of HTTP basic
-// authentication, so that a browser can ask for it. POST needs the bearer form, or loopback, and never comes from another site's
-// page. Spend admissions always need the bearer token: they are money.
+// This is the one place that decides it. At an address of loopback, requests from this machine are served without a token, if they
+// name a host of loopback (a page elsewhere cannot rebind its own name to 127.0.0.1 and read along) and no proxy sent them (it would
+// speak for everybody). All others need the bearer token of the settings; where there is none, they are refused and told so. At an
+// address that other machines reach, those from this machine need it as well. For GET the token may also be the password of HTTP
+// basic authentication, so that a browser can ask for it; it is never read from a URL. POST needs the bearer form, or loopback, and
+// never comes from another site's page. Spend admissions always need the bearer token: they are money. GET of /healthz and /readyz is
+// for everybody, and tells one word; why it is not "ok" or "ready" is told to those who may ask.
 package web

@@ -14,7 +14,7 @@ import (
 
 // access is how a request may come in.
 type access struct {
-	// loopback tells that it comes from this machine, by no proxy, to a host of this machine.
+	// loopback tells that it comes from this machine, by no proxy, to a host of this machine, at an address that no other reaches.
 	loopback bool
 	// bearer tells that it brings the token as a bearer token, basic that it brings it as a password.
 	bearer, basic bool
@@ -29,7 +29,7 @@ func (s *server) guard(next http.Handler) http.Handler {
 		setHeaders(w.Header())
 		defer s.recoverPanic(w, r)
 		a := s.accessOf(r)
-		if status, why := s.refusal(a, r); status != 0 {
+		if status, why := s.refusal(a, r); status != 0 && !isProbe(r) {
 			if status == http.StatusUnauthorized {
 				// Browsers ask for a name and a password at Basic; everybody else reads the first.
 				w.Header().Add("WWW-Authenticate", `Bearer realm="tapyr"`)
@@ -48,6 +48,19 @@ func (s *server) guard(next http.Handler) http.Handler {
 		r.Body = http.MaxBytesReader(w, r.Body, maxBodyBytes)
 		next.ServeHTTP(w, r)
 	})
+}
+
+// The probes' paths.
+const (
+	healthPath = "/healthz"
+	readyPath  = "/readyz"
+)
+
+// isProbe tells whether a request asks no more than whether tapyr does its work. Whoever starts and stops it asks that, from
+// anywhere and without a token, and is told one word.
+func isProbe(r *http.Request) bool {
+	read := r.Method == http.MethodGet || r.Method == http.MethodHead
+	return read && (r.URL.Path == healthPath || r.URL.Path == readyPath)
 }
 
 // maxBodyBytes bounds the body of every request.
@@ -76,14 +89,14 @@ func (s *server) refusal(a access, r *http.Request) (status int, why string) {
 	case a.closed && spends:
 		return http.StatusForbidden, "admissions need a bearer token, and none is set: declare status.token in the Settings document"
 	case a.closed:
-		return http.StatusForbidden, "requests from beyond loopback need a bearer token, and none is set: declare status.token in the Settings document, " +
+		return http.StatusForbidden, "requests that may come from beyond loopback need a bearer token, and none is set: declare status.token in the Settings document, " +
 			"or ask from the machine itself, as " + quoted("localhost") + " (this request came from " + quoted(r.RemoteAddr) + s.detour(r) + ")"
 	case r.Header.Get("Authorization") != "":
 		return http.StatusUnauthorized, "the token is not the one of status.token, or not in the form \"Authorization: Bearer TOKEN\""
 	case spends:
 		return http.StatusUnauthorized, "admissions need the token of status.token as \"Authorization: Bearer TOKEN\", from loopback too"
 	default:
-		return http.StatusUnauthorized, "requests from beyond loopback need the token of status.token as \"Authorization: Bearer TOKEN\"" +
+		return http.StatusUnauthorized, "requests that may come from beyond loopback need the token of status.token as \"Authorization: Bearer TOKEN\"" +
 			" (this request came from " + quoted(r.RemoteAddr) + s.detour(r) + ")"
 	}
 }
@@ -95,6 +108,8 @@ func (s *server) detour(r *http.Request) string {
 		return " by a proxy"
 	case !s.knownHost(r.Host):
 		return " for the host " + quoted(r.Host)
+	case s.Exposed && fromLoopback(r.RemoteAddr):
+		return " to an address that others reach, too"
 	}
 	return ""
 }
@@ -102,7 +117,7 @@ func (s *server) detour(r *http.Request) string {
 // accessOf looks at where a request comes from and what it brings.
 func (s *server) accessOf(r *http.Request) access {
 	want := s.Token()
-	a := access{loopback: fromLoopback(r.RemoteAddr) && !proxied(r.Header) && s.knownHost(r.Host), closed: want == ""}
+	a := access{loopback: !s.Exposed && fromLoopback(r.RemoteAddr) && !proxied(r.Header) && s.knownHost(r.Host), closed: want == ""}
 	authorization := r.Header.Values("Authorization")
 	if a.closed || len(authorization) != 1 {
 		return a
@@ -157,18 +172,6 @@ func (s *server) knownHost(host string) bool {
 		return true // RFC 6761, 6.3: never resolved by anybody else
 	}
 	return slices.ContainsFunc(s.Hosts, func(known string) bool { return strings.EqualFold(known, name) })
-}
-
-// BeyondLoopback tells whether a listen address ("host:port") can be reached from other machines, so that a token is needed.
-func BeyondLoopback(listen string) bool {
-	host, _, err := net.SplitHostPort(listen)
-	if err != nil {
-		host = listen
-	}
-	if address, err := netip.ParseAddr(host); err == nil {
-		return !address.Unmap().IsLoopback()
-	}
-	return host != "localhost"
 }
 
 // recoverPanic keeps a mistake in one answer from ending the daemon's other work, and tells where it is.

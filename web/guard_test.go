@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"encoding/base64"
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -58,8 +59,14 @@ var accessCases = []struct {
 	{"page from there, any token, none set", false, "GET", "/", there, "192.0.2.1:9469", "Bearer ", "", 403, "declare status.token"},
 	{"empty password, none set", false, "GET", "/", there, "192.0.2.1:9469", basic(""), "", 403, "declare status.token"},
 	{"page from there", true, "GET", "/", there, "192.0.2.1:9469", "", "", 401, "need the token"},
-	{"health from there", true, "GET", "/healthz", there, "192.0.2.1:9469", "", "", 401, "need the token"},
-	{"readiness from there", false, "GET", "/readyz", there, "192.0.2.1:9469", "", "", 403, "declare status.token"},
+	{"health from there", true, "GET", "/healthz", there, "192.0.2.1:9469", "", "", 200, "ok"},
+	{"readiness from there", false, "GET", "/readyz", there, "192.0.2.1:9469", "", "", 200, "ready"},
+	{"health of a pod, by a proxy", true, "HEAD", "/healthz", there, "10.0.0.7:9469", "", "X-Forwarded-For: 203.0.113.9", 200, ""},
+	{"posting to health from there", true, "POST", "/healthz", there, "x", "", "", 401, "need the token"},
+	{"below health from there", true, "GET", "/healthz/", there, "x", "", "", 401, "need the token"},
+	{"beside health from there", true, "GET", "/healthz/../api/v1/status", there, "x", "", "", 401, "need the token"},
+	{"token in the URL", true, "GET", "/?token=" + token + "&access_token=" + token, there, "x", "", "", 401, "need the token"},
+	{"token in the path", true, "GET", "/" + token, there, "x", "", "", 401, "need the token"},
 	{"metrics from there", true, "GET", "/metrics", there, "192.0.2.1:9469", "", "", 401, "need the token"},
 	{"nothing from there", true, "GET", "/nothing", there, "192.0.2.1:9469", "", "", 401, "need the token"},
 	{"loopback as host from there", true, "GET", "/", there, "localhost", "", "", 401, "need the token"},
@@ -122,6 +129,71 @@ func TestAccess(t *testing.T) {
 	}
 }
 
+// At an address that other machines reach, this machine needs the token as well: a tunnel makes anybody look like it.
+func TestExposedAddressWantsTheTokenFromEverybody(t *testing.T) {
+	for _, set := range []bool{true, false} {
+		o := web.Options{Daemon: stillOf(webtest.Degraded, 3), Hosts: []string{"monitor.example"}, Exposed: true}
+		refusal := http.StatusForbidden
+		if set {
+			o.Token, refusal = tokenOf, http.StatusUnauthorized
+		}
+		h := web.New(o)
+		for _, remote := range []string{here, "[::1]:50000", "@", there} {
+			for _, host := range []string{"localhost", "127.0.0.1:9469", "monitor.example", "192.0.2.1"} {
+				for _, path := range []string{"/", "/metrics", "/api/v1/status", "/api/v1/plan", "/api/v1/scopes", "/api/v1/jobs", "/api/v1/spend", "/nothing"} {
+					c := call{path: path, remote: remote, host: host}
+					if w := c.do(h); w.Code != refusal {
+						t.Errorf("%v: %+v: %d %s", set, c, w.Code, w.Body)
+					}
+				}
+				for _, path := range []string{pause, "/api/v1/reload", admit} {
+					c := call{method: "POST", path: path, remote: remote, host: host}
+					if w := c.do(h); w.Code != refusal {
+						t.Errorf("%v: %+v: %d %s", set, c, w.Code, w.Body)
+					}
+				}
+				for _, path := range []string{"/healthz", "/readyz"} {
+					if w := (call{path: path, remote: remote, host: host}).do(h); w.Code != http.StatusOK {
+						t.Errorf("%s: %d %s", path, w.Code, w.Body)
+					}
+				}
+				header := map[string]string{"Authorization": "Bearer " + token}
+				if w := (call{path: "/", remote: remote, host: host, header: header}).do(h); set && w.Code != http.StatusOK {
+					t.Errorf("with the token: %d %s", w.Code, w.Body)
+				}
+			}
+		}
+	}
+}
+
+// A probe tells everybody one word, and why only to those who may ask.
+func TestProbesTellNoDetailToEverybody(t *testing.T) {
+	d := stillOf(webtest.Degraded, 3)
+	d.sick, d.unready = errors.New("the state of acme is locked"), errors.New("the plan of acme is missing")
+	bearer := map[string]string{"Authorization": "Bearer " + token}
+	for _, c := range []struct {
+		exposed bool
+		call    call
+		detail  bool
+	}{
+		{false, call{}, true},
+		{false, call{remote: there}, false},
+		{false, call{host: "evil.example"}, false},
+		{true, call{}, false},
+		{true, call{remote: there, header: bearer}, true},
+		{true, call{remote: there, header: map[string]string{"Authorization": "Bearer guess"}}, false},
+	} {
+		h := web.New(web.Options{Daemon: d, Token: tokenOf, Exposed: c.exposed})
+		for path, word := range map[string]string{"/healthz": "not ok", "/readyz": "not ready"} {
+			c.call.path = path
+			w := c.call.do(h)
+			if w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), `"`+word+`"`) || strings.Contains(w.Body.String(), "acme") != c.detail {
+				t.Errorf("%+v: %d %s", c, w.Code, w.Body)
+			}
+		}
+	}
+}
+
 // Two Authorization headers could mean one thing to a proxy and another to us.
 func TestTwoAuthorizationsAreNone(t *testing.T) {
 	h := web.New(web.Options{Daemon: stillOf(webtest.Healthy, 3), Token: tokenOf})
@@ -138,7 +210,7 @@ func TestTheTokenCanChange(t *testing.T) {
 	now := "first-token"
 	h := web.New(web.Options{Daemon: stillOf(webtest.Healthy, 3), Token: func() string { return now }})
 	with := func(token string) int {
-		return call{path: "/healthz", remote: there, header: map[string]string{"Authorization": "Bearer " + token}}.do(h).Code
+		return call{path: "/api/v1/jobs", remote: there, header: map[string]string{"Authorization": "Bearer " + token}}.do(h).Code
 	}
 	if a, b := with("first-token"), with("second-token"); a != 200 || b != 401 {
 		t.Error(a, b)
@@ -176,17 +248,6 @@ func checkHeaders(t *testing.T, h http.Header) {
 	}
 }
 
-func TestBeyondLoopback(t *testing.T) {
-	for listen, want := range map[string]bool{
-		"127.0.0.1:9469": false, "127.8.8.8:1": false, "[::1]:9469": false, "localhost:9469": false, "[::ffff:127.0.0.1]:1": false,
-		":9469": true, "0.0.0.0:9469": true, "[::]:9469": true, "192.0.2.1:9469": true, "monitor:9469": true, "": true, "127.0.0.1": false,
-	} {
-		if got := web.BeyondLoopback(listen); got != want {
-			t.Errorf("%q: %v", listen, got)
-		}
-	}
-}
-
 // FuzzRequest: whatever the address line, the host, the token and the query are, the answer is one of ours, has the headers, and
 // nobody from elsewhere sees anything without the token.
 func FuzzRequest(f *testing.F) {
@@ -207,7 +268,7 @@ func FuzzRequest(f *testing.F) {
 		h.ServeHTTP(w, r)
 		switch w.Code {
 		case 200, 301, 307, 404: // ServeMux redirects to a path without // and ..
-			if !local && !strings.Contains(authorization, token) {
+			if probe := r.URL.Path == "/healthz" || r.URL.Path == "/readyz"; !local && !probe && !strings.Contains(authorization, token) {
 				t.Errorf("%d without a token", w.Code)
 			}
 		case 401, 403:

@@ -41,6 +41,9 @@ type Options struct {
 	Now func() time.Time
 	// Token is the bearer token in force, empty where only loopback may ask: a reload can change it. nil is as empty.
 	Token func() string
+	// Exposed tells that the address can be reached from other machines: then requests from this one need the token as well, since a
+	// tunnel or a forwarded port makes any client look like it. /healthz and /readyz are for everybody.
+	Exposed bool
 	// Hosts are names, apart from those of loopback, that a request without a token may use as its host.
 	Hosts []string
 	// Redact takes secrets out of a text before it is shown; nil leaves texts as they are. What a daemon shows is redacted already
@@ -80,8 +83,8 @@ func New(o Options) http.Handler {
 func (s *server) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", s.page)
-	mux.HandleFunc("GET /healthz", s.probe("ok", s.healthy))
-	mux.HandleFunc("GET /readyz", s.probe("ready", s.Daemon.Ready))
+	mux.HandleFunc("GET "+healthPath, s.probe("ok", s.healthy))
+	mux.HandleFunc("GET "+readyPath, s.probe("ready", s.Daemon.Ready))
 	mux.Handle("GET /metrics", s.metrics)
 	mux.HandleFunc("GET /api/v1/status", s.status)
 	mux.HandleFunc("GET /api/v1/plan", s.plan)
@@ -138,32 +141,19 @@ type probeAnswer struct {
 	Error  string `json:"error,omitzero"`
 }
 
-// probe answers with a word, or with what a check says.
+// probe answers with a word; who may ask for more is told what a check says, too.
 func (s *server) probe(word string, check func() error) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
+	return func(w http.ResponseWriter, r *http.Request) {
 		if err := check(); err != nil {
-			s.writeJSON(w, http.StatusServiceUnavailable, probeAnswer{"not " + word, s.Redact(err.Error())})
+			answer := probeAnswer{Status: "not " + word}
+			if status, _ := s.refusal(s.accessOf(r), r); status == 0 {
+				answer.Error = s.Redact(err.Error())
+			}
+			s.writeJSON(w, http.StatusServiceUnavailable, answer)
 			return
 		}
 		s.writeJSON(w, http.StatusOK, probeAnswer{Status: word})
 	}
-}
-
-// Server is an http.Server for the handler, with bounds on what a client may take of time and memory. The caller sets Addr, or
-// serves a listener, and shuts it down.
-func Server(handler http.Handler, log *slog.Logger) *http.Server {
-	s := &http.Server{
-		Handler:           handler,
-		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       15 * time.Second,
-		WriteTimeout:      time.Minute,
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    16 << 10,
-	}
-	if log != nil {
-		s.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug)
-	}
-	return s
 }
 
 // errNoSpend tells that no policy is declared.

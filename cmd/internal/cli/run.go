@@ -60,7 +60,6 @@ func runRun(c *Call) (err error) {
 	}()
 	options := daemon.Options{
 		Load: page.remember(c.documentsLoader()), Log: c.Log, Getenv: c.Env.Getenv, Version: readVersion().Version, Jobs: c.StringSlice("job"),
-		Handler: page.handler,
 	}
 	for _, path := range paths {
 		if path != "-" {
@@ -71,7 +70,6 @@ func runRun(c *Call) (err error) {
 	case c.Bool("dry-run"):
 		return daemon.New(options).DryRun(c.Ctx(), c.Out)
 	case c.Bool("once"):
-		options.NoListen = true
 		err := daemon.New(options).Once(c.Ctx())
 		var failed *daemon.FailedRunsError
 		if errors.As(err, &failed) {
@@ -79,6 +77,7 @@ func runRun(c *Call) (err error) {
 		}
 		return err
 	}
+	options.Handler = page.handler
 	d := daemon.New(options)
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)

@@ -43,7 +43,7 @@ func (p *statusPage) remember(load func(context.Context) (*validate.Config, erro
 // handler is the Handler of a daemon.
 func (p *statusPage) handler(d *daemon.Daemon) http.Handler {
 	return web.New(web.Options{
-		Daemon: d, Series: d.Series(), Spend: p, Now: time.Now, Token: d.Token, Redact: d.Redact, Log: p.log,
+		Daemon: d, Series: d.Series(), Spend: p, Now: time.Now, Token: d.Token, Exposed: d.Exposed(), Redact: d.Redact, Log: p.log,
 	})
 }
 
