@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -31,6 +32,28 @@ func DecodeJSON(data []byte) (any, error) {
 // decoder builds values from tokens.
 type decoder struct {
 	from *jsontext.Decoder
+	// names are those of members so far: the items of a list have the same, and one copy of each is enough.
+	names map[string]string
+}
+
+// name reads a member's name.
+func (d *decoder) name() (string, error) {
+	quoted, err := d.from.ReadValue()
+	if err != nil {
+		return "", err
+	}
+	if known, ok := d.names[string(quoted)]; ok {
+		return known, nil
+	}
+	text, err := jsontext.AppendUnquote(nil, quoted)
+	if err != nil && !utf8.Valid(quoted) {
+		err = nil // AppendUnquote has put the replacement character where it is not UTF-8
+	}
+	if d.names == nil {
+		d.names = make(map[string]string)
+	}
+	d.names[string(quoted)] = string(text)
+	return string(text), err
 }
 
 func (d *decoder) value() (any, error) {
@@ -69,11 +92,10 @@ func (d *decoder) list() (any, error) {
 func (d *decoder) object() (any, error) {
 	object := make(map[string]any)
 	for d.from.PeekKind() != '}' {
-		token, err := d.from.ReadToken()
+		name, err := d.name()
 		if err != nil {
 			return nil, err
 		}
-		name := token.String()
 		v, err := d.value()
 		if err != nil {
 			return nil, err

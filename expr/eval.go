@@ -17,7 +17,13 @@ import (
 // and vars, and int for status and page. The result is nil, bool, int64, uint64, float64, string, []byte, time.Time,
 // time.Duration, []any or map[string]any; an optional without a value is nil. The error is an *EvalError.
 func (p *Program) Eval(ctx context.Context, vars map[string]any) (any, error) {
-	out, _, err := p.program.ContextEval(ctx, vars)
+	var out ref.Val
+	var err error
+	if p.plain { // too short for a context to end it
+		out, _, err = p.program.Eval(vars)
+	} else {
+		out, _, err = p.program.ContextEval(ctx, vars)
+	}
 	if err != nil {
 		if ctx.Err() != nil {
 			err = ctx.Err()

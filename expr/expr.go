@@ -130,8 +130,10 @@ func mustEnv(env *cel.Env, err error) *cel.Env {
 
 // Program is a compiled expression. It may be evaluated by many goroutines at once.
 type Program struct {
-	place   *Place
-	text    string
+	place *Place
+	text  string
+	// plain tells that nothing watches its cost; see there.
+	plain   bool
 	program cel.Program
 }
 
@@ -157,12 +159,16 @@ func (p *Place) compile(text string, cost uint64) (*Program, error) {
 	if kind := ast.OutputType().Kind(); kind != types.DynKind && !p.allows(ast.OutputType()) {
 		return nil, p.errorAt(text, 1, 1, fmt.Sprintf("the expression gives %s, want %s", typeWords(ast.OutputType()), p.gives.words))
 	}
-	program, err := p.env().Program(ast, cel.EvalOptions(cel.OptOptimize), cel.CostLimit(cost),
-		cel.InterruptCheckFrequency(interruptEvery))
+	options := []cel.ProgramOption{cel.EvalOptions(cel.OptOptimize)}
+	isPlain := plain(ast)
+	if !isPlain {
+		options = append(options, cel.CostLimit(cost), cel.InterruptCheckFrequency(interruptEvery))
+	}
+	program, err := p.env().Program(ast, options...)
 	if err != nil {
 		return nil, p.errorAt(text, 1, 1, err.Error())
 	}
-	return &Program{place: p, text: text, program: program}, nil
+	return &Program{place: p, text: text, plain: isPlain, program: program}, nil
 }
 
 // allows tells whether a type is one that the place can use; an optional counts as its value.

@@ -266,11 +266,11 @@ func (c *Client) admitted(request *http.Request, raw func(*http.Response)) (*Ans
 	}
 	var answer *Answer
 	defer func() { admission.Done(answer) }()
-	ctx, done := onlyOnce(request.Context())
-	defer done(nil)
+	ctx, once := onlyOnce(request.Context(), c.options.Timeout)
+	defer once.cancel()
 	response, err := c.transport.RoundTrip(request.WithContext(ctx))
 	if err != nil {
-		return nil, c.clean(err)
+		return nil, c.clean(once.why(err))
 	}
 	defer response.Body.Close()
 	body, err := readBody(response, min(c.options.MaxBodyBytes, 1<<20))

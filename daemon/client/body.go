@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"compress/flate"
 	"compress/gzip"
 	"compress/zlib"
@@ -21,7 +22,7 @@ func readBody(response *http.Response, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, err := io.ReadAll(io.LimitReader(plain, limit+1))
+	data, err := readAll(io.LimitReader(plain, limit+1), response.ContentLength)
 	var corrupt flate.CorruptInputError
 	switch {
 	case int64(len(data)) > limit:
@@ -32,6 +33,17 @@ func readBody(response *http.Response, limit int64) ([]byte, error) {
 		return nil, &BodyError{Why: BodyTruncated, Err: err}
 	}
 	return data, nil
+}
+
+// mostBelieved bounds what is set aside for a body because its header says how long it is.
+const mostBelieved = 1 << 20
+
+// readAll reads to the end. said is how long the header says that it is, -1 where it does not; a compressed one is longer.
+func readAll(from io.Reader, said int64) ([]byte, error) {
+	var body bytes.Buffer
+	body.Grow(int(min(max(said, 0), mostBelieved)) + bytes.MinRead)
+	_, err := body.ReadFrom(from)
+	return body.Bytes(), err
 }
 
 // decompress undoes what the transport did not: it asks for gzip and undoes that itself, but some servers compress unasked.

@@ -171,10 +171,8 @@ func (c *Client) URL(path string, query map[string]string) (*url.URL, error) {
 // (whole) answer: a *BodyError, the context's, or one of the network's; an answer that comes beside an error has a status and a
 // header, and no body.
 func (c *Client) Send(ctx context.Context, r *Request, credential *Credential) (*Answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
-	defer cancel()
-	ctx, done := onlyOnce(ctx)
-	defer done(nil)
+	ctx, once := onlyOnce(ctx, c.options.Timeout)
+	defer once.cancel()
 	u := *r.URL
 	request := (&http.Request{
 		Method: r.Method, URL: &u, Host: u.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: make(http.Header, 8),
@@ -193,40 +191,52 @@ func (c *Client) Send(ctx context.Context, r *Request, credential *Credential) (
 	if credential != nil && c.rules.trusts(r.URL) {
 		credential.apply(request)
 	}
-	return c.exchange(request)
+	return c.exchange(request, once)
 }
 
 // errResent stops the transport from sending a request a second time by itself.
 var errResent = errors.New("the connection broke after the request was sent")
 
-// onlyOnce makes a context in which the transport sends a request once. By itself it repeats a GET whose connection breaks before an
-// answer comes; the provider may have counted the first, so the second must be admitted like any other. A connection that was
-// dead before the request had been written is still replaced.
-func onlyOnce(ctx context.Context) (context.Context, context.CancelCauseFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	var written atomic.Bool
-	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		WroteRequest: func(info httptrace.WroteRequestInfo) {
-			if info.Err == nil {
-				written.Store(true)
-			}
-		},
-		GotConn: func(httptrace.GotConnInfo) {
-			if written.Load() {
-				cancel(errResent)
-			}
-		},
-	}), cancel
+// single watches over one request.
+type single struct {
+	cancel          context.CancelFunc
+	trace           httptrace.ClientTrace
+	written, resent atomic.Bool
+}
+
+// onlyOnce makes a context in which the transport sends a request once, within a timeout. By itself it repeats a GET whose connection
+// breaks before an answer comes; the provider may have counted the first, so the second must be admitted like any other. A
+// connection that was dead before the request had been written is still replaced.
+func onlyOnce(ctx context.Context, timeout time.Duration) (context.Context, *single) {
+	s := new(single)
+	ctx, s.cancel = context.WithTimeout(ctx, timeout)
+	s.trace.WroteRequest = func(info httptrace.WroteRequestInfo) {
+		if info.Err == nil {
+			s.written.Store(true)
+		}
+	}
+	s.trace.GotConn = func(httptrace.GotConnInfo) {
+		if s.written.Load() {
+			s.resent.Store(true)
+			s.cancel()
+		}
+	}
+	return httptrace.WithClientTrace(ctx, &s.trace), s
+}
+
+// why is the reason of a failure.
+func (s *single) why(err error) error {
+	if s.resent.Load() {
+		return errResent
+	}
+	return err
 }
 
 // exchange is one round trip, with everything that comes back freed of secrets.
-func (c *Client) exchange(request *http.Request) (*Answer, error) {
+func (c *Client) exchange(request *http.Request, once *single) (*Answer, error) {
 	response, err := c.transport.RoundTrip(request)
 	if err != nil {
-		if cause := context.Cause(request.Context()); errors.Is(cause, errResent) {
-			err = cause
-		}
-		return nil, c.clean(err)
+		return nil, c.clean(once.why(err))
 	}
 	defer response.Body.Close()
 	answer := &Answer{Status: response.StatusCode, Header: response.Header, URL: request.URL}

@@ -1,8 +1,8 @@
 package client
 
 import (
-	"bytes"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"net/url"
 	"slices"
@@ -18,71 +18,115 @@ const minSecretBytes = 6
 const Redacted = "[secret]"
 
 // Redactor takes secrets out of texts that others will see. Its methods may be called by any goroutine. What a provider echoes,
-// an error quotes or a header carries goes through it before it reaches a log, a file, a metric or the ledger.
+// an error quotes or a header carries goes through it before it reaches a log, a file, a metric or the ledger. What that costs does not
+// grow with the number of secrets: every answer of every account goes through it.
 type Redactor struct {
-	mu       sync.RWMutex // guards all below
-	forms    map[string]bool
-	replacer *strings.Replacer
-	longest  []string // forms, longest first: a secret may be part of another
+	mu    sync.RWMutex // guards all below
+	forms map[string]bool
+	// starts are the forms by their first bytes, longest first: a secret may be part of another. pairs are their first two bytes, a bit
+	// for each: hardly any place of a text has one of them.
+	starts map[start][]string
+	pairs  [1 << 16 / 64]uint64
 }
+
+// start is the beginning of a form.
+type start [minSecretBytes]byte
 
 // NewRedactor knows no secrets.
 func NewRedactor() *Redactor {
-	return &Redactor{forms: make(map[string]bool), replacer: strings.NewReplacer()}
+	return &Redactor{forms: make(map[string]bool), starts: make(map[start][]string)}
 }
 
 // Add makes secrets known, in every form in which they may turn up: as they are, in a URL, in JSON and in base64.
 func (r *Redactor) Add(secrets ...string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	before := len(r.forms)
 	for _, secret := range secrets {
 		if len(secret) < minSecretBytes {
 			continue
 		}
-		r.forms[secret] = true
-		r.forms[url.QueryEscape(secret)] = true
-		r.forms[url.PathEscape(secret)] = true
-		r.forms[base64.StdEncoding.EncodeToString([]byte(secret))] = true
+		r.add(secret)
+		r.add(url.QueryEscape(secret))
+		r.add(url.PathEscape(secret))
+		r.add(base64.StdEncoding.EncodeToString([]byte(secret)))
 		if quoted, err := json.Marshal(secret); err == nil {
-			r.forms[string(quoted[1:len(quoted)-1])] = true
+			r.add(string(quoted[1 : len(quoted)-1]))
 		}
 	}
-	if len(r.forms) == before {
+}
+
+// add requires mu.
+func (r *Redactor) add(form string) {
+	if r.forms[form] || len(form) < minSecretBytes {
 		return
 	}
-	r.longest = r.longest[:0]
-	for form := range r.forms {
-		r.longest = append(r.longest, form)
-	}
-	slices.SortFunc(r.longest, func(a, b string) int {
-		if len(a) != len(b) {
-			return len(b) - len(a)
-		}
-		return strings.Compare(a, b)
-	})
-	pairs := make([]string, 0, 2*len(r.longest))
-	for _, form := range r.longest {
-		pairs = append(pairs, form, Redacted)
-	}
-	r.replacer = strings.NewReplacer(pairs...)
+	r.forms[form] = true
+	begin := start([]byte(form[:minSecretBytes]))
+	list := append(slices.Clone(r.starts[begin]), form)
+	slices.SortFunc(list, func(a, b string) int { return len(b) - len(a) })
+	r.starts[begin] = list
+	pair := binary.LittleEndian.Uint16(begin[:])
+	r.pairs[pair/64] |= 1 << (pair % 64)
 }
 
 // Text is a text without secrets.
 func (r *Redactor) Text(text string) string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return r.replacer.Replace(text)
+	at, end := find(r, text, 0)
+	if end == 0 {
+		return text
+	}
+	var out strings.Builder
+	done := 0
+	for ; end > 0; at, end = find(r, text, done) {
+		out.WriteString(text[done:at])
+		out.WriteString(Redacted)
+		done = end
+	}
+	out.WriteString(text[done:])
+	return out.String()
 }
 
 // Bytes is data without secrets: data itself, where there are none in it.
 func (r *Redactor) Bytes(data []byte) []byte {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	for _, form := range r.longest {
-		if bytes.Contains(data, []byte(form)) {
-			data = bytes.ReplaceAll(data, []byte(form), []byte(Redacted))
+	at, end := find(r, data, 0)
+	if end == 0 {
+		return data
+	}
+	out := make([]byte, 0, len(data))
+	done := 0
+	for ; end > 0; at, end = find(r, data, done) {
+		out = append(append(out, data[done:at]...), Redacted...)
+		done = end
+	}
+	return append(out, data[done:]...)
+}
+
+// find is the first part of a text, at or after a place, that secrets cover: one, or several that overlap. end is 0 where there is none.
+// It requires mu for reading.
+func find[T string | []byte](r *Redactor, text T, from int) (at, end int) {
+	if len(r.starts) == 0 {
+		return 0, 0
+	}
+	for i := from; i+minSecretBytes <= len(text) && (end == 0 || i < end); i++ {
+		pair := uint16(text[i]) | uint16(text[i+1])<<8
+		if r.pairs[pair/64]&(1<<(pair%64)) == 0 {
+			continue
+		}
+		var begin start
+		copy(begin[:], text[i:])
+		for _, form := range r.starts[begin] {
+			if len(form) <= len(text)-i && string(text[i:i+len(form)]) == form {
+				if end == 0 {
+					at = i
+				}
+				end = max(end, i+len(form))
+				break
+			}
 		}
 	}
-	return data
+	return at, end
 }

@@ -104,8 +104,9 @@ func (s *statements) apply(ctx context.Context, tx *sql.Tx, c *ledger.Changes) e
 	if err := s.checkVersion(ctx, tx); err != nil {
 		return err
 	}
+	row := bind(ctx, tx, s.row) // once: binding costs as much as a row
 	for i := range c.Rows {
-		if err := s.applyRow(ctx, tx, &c.Rows[i]); err != nil {
+		if err := s.applyRow(ctx, tx, row, &c.Rows[i]); err != nil {
 			return err
 		}
 	}
@@ -179,7 +180,7 @@ func (s *statements) applyCounts(ctx context.Context, tx *sql.Tx, c *ledger.Chan
 	return nil
 }
 
-func (s *statements) applyRow(ctx context.Context, tx *sql.Tx, r *ledger.Row) error {
+func (s *statements) applyRow(ctx context.Context, tx *sql.Tx, row bound, r *ledger.Row) error {
 	request, err := s.request(ctx, tx, &r.Request)
 	if err != nil {
 		return err
@@ -188,7 +189,7 @@ func (s *statements) applyRow(ctx context.Context, tx *sql.Tx, r *ledger.Row) er
 	if err != nil {
 		return err
 	}
-	_, err = bind(ctx, tx, s.row).Exec(r.At.UnixNano(), request, origin, text(r.ID), r.Status, int64(r.Latency), journal.FormatMap(r.Headers),
+	_, err = row.Exec(r.At.UnixNano(), request, origin, text(r.ID), r.Status, int64(r.Latency), journal.FormatMap(r.Headers),
 		text(r.Refused), text(r.Body))
 	return err
 }

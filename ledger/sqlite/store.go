@@ -162,9 +162,13 @@ func openWritable(ctx context.Context, path string, options Options, steps []mig
 }
 
 // dsn is the driver's name of a file. The path is escaped: it may contain what a URL gives a meaning.
+//
+// SQLite does not enforce the foreign keys: Check looks for what they forbid. Enforced, every row of the journal is a statement that
+// may fail half done, for which SQLite copies the pages it touches to a temporary file, and a pruned request is one walk through the
+// whole journal.
 func dsn(path string, options Options, mode string) string {
 	u := url.URL{Scheme: "file", Opaque: (&url.URL{Path: filepath.ToSlash(path)}).EscapedPath()}
-	return fmt.Sprintf("%s?mode=%s&_synchronous=FULL&_foreign_keys=1&_busy_timeout=%d", u.String(), mode, options.BusyTimeout.Milliseconds())
+	return fmt.Sprintf("%s?mode=%s&_synchronous=FULL&_foreign_keys=0&_busy_timeout=%d", u.String(), mode, options.BusyTimeout.Milliseconds())
 }
 
 // Close ends the writer, after what it has begun, and frees the state for another owner. It may be called twice.
