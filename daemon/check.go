@@ -172,7 +172,7 @@ func (c *check) read(ctx context.Context, pager *schedule.Pager, got *sent) {
 			c.out.Headers[name] = strings.Join(value, ", ")
 		}
 	}
-	response := &engine.Response{Status: answer.Status, Fields: fieldsOf(answer), Body: string(answer.Body[:min(len(answer.Body), maxEngineBody)])}
+	response := &engine.Response{Status: answer.Status, Fields: fieldsOf(answer, nil), Body: string(answer.Body[:min(len(answer.Body), maxEngineBody)])}
 	c.world.gate.Do(func(e *engine.Engine, now int64) {
 		if reading, err := e.Read(now, &c.ask.request, response); err == nil {
 			c.out.Reading = reading

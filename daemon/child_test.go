@@ -25,6 +25,9 @@ func TestMain(m *testing.M) {
 	if file := os.Getenv(childVariable); file != "" {
 		os.Exit(child(file))
 	}
+	if file := os.Getenv(vendorVariable); file != "" {
+		os.Exit(serveVendor(file))
+	}
 	os.Exit(m.Run())
 }
 

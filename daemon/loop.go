@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"reflect"
+	"runtime"
 	"runtime/debug"
 	"time"
 
@@ -23,6 +24,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	// What the daemon does outlives ctx by the grace at the end.
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
+	defer runtime.KeepAlive(ballast())
 	if err := d.open(ctx); err != nil {
 		d.closeStore()
 		return err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -30,6 +31,7 @@ func (e *FailedRunsError) Error() string {
 func (d *Daemon) Once(ctx context.Context) error {
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
+	defer runtime.KeepAlive(ballast())
 	if err := d.open(ctx); err != nil {
 		d.closeStore()
 		return err

@@ -32,11 +32,11 @@ func (d *Daemon) send(ctx context.Context, p *pass, job string, h *host, r *clie
 	out.latency = time.Since(began)
 	response := &engine.Response{}
 	if out.answer != nil {
-		response.Fields = fieldsOf(out.answer)
+		response.Fields = fieldsOf(out.answer, p.recorded())
 		if out.err == nil || !truncated(out.err) {
 			response.Status = out.answer.Status
 		}
-		if recorded := p.world.headers[p.ask.request.Provider]; recorded != nil && recorded.body {
+		if recorded := p.recorded(); recorded != nil && recorded.body {
 			response.Body = string(out.answer.Body[:min(len(out.answer.Body), maxEngineBody)])
 		}
 	}
@@ -53,9 +53,16 @@ func truncated(err error) bool {
 	return !errors.As(err, &body) || body.Why == client.BodyTruncated
 }
 
-func fieldsOf(a *client.Answer) []engine.Field {
-	fields := make([]engine.Field, 0, len(a.Header))
+// recorded are the headers that some rule of the request's provider may read.
+func (p *pass) recorded() *recorded { return p.world.headers[p.ask.request.Provider] }
+
+// fieldsOf are the headers of an answer that some rule may read; nil stands for any rule.
+func fieldsOf(a *client.Answer, recorded *recorded) []engine.Field {
+	var fields []engine.Field
 	for name, values := range a.Header {
+		if recorded != nil && !recorded.all && !recorded.names[name] {
+			continue
+		}
 		for _, value := range values {
 			fields = append(fields, engine.Field{Name: name, Value: value})
 		}
@@ -69,7 +76,7 @@ func (d *Daemon) record(p *pass, job string, response *engine.Response, refused 
 	row.Refused, row.Latency = refused, latency
 	if response != nil {
 		row.Status = response.Status
-		if recorded := p.world.headers[row.Provider]; recorded != nil {
+		if recorded := p.recorded(); recorded != nil {
 			for _, f := range response.Fields {
 				if !recorded.names[f.Name] {
 					continue
@@ -149,7 +156,7 @@ func (a *authPass) Done(answer *client.Answer) {
 	defer a.pass.end()
 	response := &engine.Response{}
 	if answer != nil {
-		response.Status, response.Fields = answer.Status, fieldsOf(answer)
+		response.Status, response.Fields = answer.Status, fieldsOf(answer, a.pass.recorded())
 	}
 	a.pass.settle(response)
 	a.daemon.record(a.pass, "", response, "", time.Since(a.began))

@@ -55,11 +55,7 @@ func (d *Daemon) newRun(w *world, i *schedule.Instance, now int64) (*run, error)
 	if r.host == nil {
 		return nil, fmt.Errorf("job %q: no such target %q of account %q", j.Name, i.Target, j.Account.Name)
 	}
-	var err error
-	if r.pager, err = schedule.NewPager(j); err != nil {
-		return nil, err
-	}
-	r.harvest = w.jobs[j.Name].Begin()
+	r.pager, r.harvest = w.paging[j.Name].Begin(), w.jobs[j.Name].Begin()
 	r.ask.request = askOf(w, i)
 	return r, nil
 }
@@ -164,7 +160,10 @@ func (r *run) take(ctx context.Context, answer *client.Answer) (next *url.URL, c
 	if err != nil {
 		return nil, false, err
 	}
-	headers := client.Headers(answer.Header)
+	var headers map[string]string
+	if r.pager.NeedsHeaders() || r.world.jobs[r.instance.Job.Name].NeedsHeaders() {
+		headers = client.Headers(answer.Header)
+	}
 	items, _, err := r.pager.Items(ctx, body)
 	if err != nil {
 		return nil, false, err

@@ -25,6 +25,7 @@ type world struct {
 	gate         *engine.Gate
 	schedule     *schedule.Schedule
 	jobs         map[string]*mapping.Job
+	paging       map[string]*schedule.Paging // by job
 	hosts        map[hostName]*host
 	headers      map[string]*recorded // by provider
 }
@@ -62,7 +63,7 @@ func (d *Daemon) newWorld(config *validate.Config, generation int64) (*world, er
 	}
 	w := &world{
 		generation: generation, config: config, jobs: make(map[string]*mapping.Job), hosts: make(map[hostName]*host),
-		headers: make(map[string]*recorded),
+		headers: make(map[string]*recorded), paging: make(map[string]*schedule.Paging),
 	}
 	if w.settings, err = settingsOf(config); err != nil {
 		return nil, err
@@ -76,6 +77,9 @@ func (d *Daemon) newWorld(config *validate.Config, generation int64) (*world, er
 	}
 	for _, j := range w.kept.Jobs {
 		if w.jobs[j.Name], err = mapping.Compile(j); err != nil {
+			return nil, fmt.Errorf("job %q: %w", j.Name, err)
+		}
+		if w.paging[j.Name], err = schedule.NewPaging(j); err != nil {
 			return nil, fmt.Errorf("job %q: %w", j.Name, err)
 		}
 	}
@@ -182,8 +186,8 @@ func (w *world) close() {
 // recorded are the headers of a provider's answers that a limit, a penalty or a rule reads: what the engine and the journal get.
 type recorded struct {
 	names map[string]bool // canonical
-	// body tells that a rule reads the body.
-	body bool
+	// body tells that a rule reads the body, all that one may read any header: the names in an expression are not all that it can make.
+	body, all bool
 }
 
 func newRecorded(p *validate.Provider) *recorded {
@@ -216,6 +220,7 @@ func newRecorded(p *validate.Provider) *recorded {
 			add(limited.LimitFrom.Header)
 		}
 		r.body = limited.Match != "" || limited.RetryAfter != nil
+		r.all = limited.Match != ""
 		add(headersIn(limited.Match)...)
 	}
 	return r

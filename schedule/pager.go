@@ -14,12 +14,17 @@ import (
 // defaultMaxPages ends a run that would never end.
 const defaultMaxPages = 1000
 
-// Pager follows the pages of one run.
-type Pager struct {
+// Paging is how the pages of a job follow each other, compiled. It is not changed, and may be used by many runs at once.
+type Paging struct {
 	declared *schema.Pagination
 	items    *expr.Program // nil: the response itself, or its only list
 	follow   *expr.Program // cursor or next
 	maxPages int
+}
+
+// Pager follows the pages of one run.
+type Pager struct {
+	*Paging
 
 	page  int   // of the page just read, from 1
 	taken int64 // items of all pages so far
@@ -30,7 +35,7 @@ type Pager struct {
 type Answer struct {
 	// URL is where the page came from.
 	URL *url.URL
-	// Body is decoded by expr.DecodeJSON. Headers have lower-case names.
+	// Body is decoded by expr.DecodeJSON. Headers have lower-case names; they may be nil where NeedsHeaders says so.
 	Body    any
 	Headers map[string]string
 	// Items are the page's, where the caller has asked Items for them already; nil where Next is to look for them.
@@ -49,9 +54,27 @@ func (e *RepeatedPageError) Error() string {
 	return fmt.Sprintf("page %d names the %s %q a second time: the pages go round in circles", e.Page, e.Kind, e.Value)
 }
 
-// NewPager begins a run of a job. The error is that of an expression that does not compile, which a valid configuration has not.
+// NewPager begins a run of a job that has only this one. The error is that of NewPaging.
 func NewPager(j *validate.Job) (*Pager, error) {
-	p := &Pager{declared: PagesOf(j), maxPages: defaultMaxPages, seen: make(map[string]bool)}
+	p, err := NewPaging(j)
+	if err != nil {
+		return nil, err
+	}
+	return p.Begin(), nil
+}
+
+// Begin begins a run.
+func (p *Paging) Begin() *Pager { return &Pager{Paging: p, seen: make(map[string]bool)} }
+
+// NeedsHeaders tells whether the way to the next page goes by an answer's headers.
+func (p *Paging) NeedsHeaders() bool {
+	return p.follow != nil || p.declared != nil && p.declared.Type == "link_header"
+}
+
+// NewPaging reads how a job's pages follow each other. The error is that of an expression that does not compile, which a valid
+// configuration has not.
+func NewPaging(j *validate.Job) (*Paging, error) {
+	p := &Paging{declared: PagesOf(j), maxPages: defaultMaxPages}
 	d := p.declared
 	if d == nil {
 		return p, nil

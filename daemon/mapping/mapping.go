@@ -26,7 +26,12 @@ type Job struct {
 	metrics   []metric
 	outputs   []output
 	inventory *inventory
+	// headers tells that an expression may look at an answer's headers.
+	headers bool
 }
+
+// NeedsHeaders tells whether pages must have their headers.
+func (j *Job) NeedsHeaders() bool { return j.headers }
 
 type metric struct {
 	name, kind, help string
@@ -51,6 +56,9 @@ func Compile(j *validate.Job) (*Job, error) {
 	for i := range j.Spec.Metrics {
 		spec := &j.Spec.Metrics[i]
 		m := metric{name: spec.Name, kind: spec.Type, help: spec.Help}
+		for _, text := range append(slices.Collect(maps.Values(spec.Labels)), spec.Items, spec.Value) {
+			out.headers = out.headers || strings.Contains(text, "headers")
+		}
 		var err error
 		if m.items, err = optional(expr.MetricItems, spec.Items); err != nil {
 			return nil, err
@@ -111,7 +119,8 @@ func optional(place *expr.Place, text string) (*expr.Program, error) {
 
 // Page is one answer.
 type Page struct {
-	// Status and Headers are the answer's, the names in lower case; Body is decoded by expr.DecodeJSON.
+	// Status and Headers are the answer's, the names in lower case; Body is decoded by expr.DecodeJSON. Headers may be nil where
+	// NeedsHeaders says so.
 	Status  int
 	Headers map[string]string
 	Body    any

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"reflect"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -104,11 +105,8 @@ func (s *statements) apply(ctx context.Context, tx *sql.Tx, c *ledger.Changes) e
 	if err := s.checkVersion(ctx, tx); err != nil {
 		return err
 	}
-	row := bind(ctx, tx, s.row) // once: binding costs as much as a row
-	for i := range c.Rows {
-		if err := s.applyRow(ctx, tx, row, &c.Rows[i]); err != nil {
-			return err
-		}
+	if err := s.applyRows(ctx, tx, c.Rows); err != nil {
+		return err
 	}
 	inventory, run := bind(ctx, tx, s.inventory), bind(ctx, tx, s.run)
 	for i := range c.Inventories {
@@ -180,18 +178,45 @@ func (s *statements) applyCounts(ctx context.Context, tx *sql.Tx, c *ledger.Chan
 	return nil
 }
 
-func (s *statements) applyRow(ctx context.Context, tx *sql.Tx, row bound, r *ledger.Row) error {
-	request, err := s.request(ctx, tx, &r.Request)
-	if err != nil {
-		return err
+func (s *statements) applyRows(ctx context.Context, tx *sql.Tx, rows []ledger.Row) error {
+	add := bind(ctx, tx, s.row) // once: binding costs as much as a row
+	known := make(map[sameRequest]int64)
+	for i := range rows {
+		r := &rows[i]
+		same := sameAs(&r.Request)
+		request, ok := known[same]
+		if !ok {
+			var err error
+			if request, err = s.request(ctx, tx, &r.Request); err != nil {
+				return err
+			}
+			known[same] = request
+		}
+		origin, err := s.origin(ctx, tx, r.Provider, r.Account)
+		if err != nil {
+			return err
+		}
+		if _, err := add.Exec(r.At.UnixNano(), request, origin, text(r.ID), r.Status, int64(r.Latency), journal.FormatMap(r.Headers),
+			text(r.Refused), text(r.Body)); err != nil {
+			return err
+		}
 	}
-	origin, err := s.origin(ctx, tx, r.Provider, r.Account)
-	if err != nil {
-		return err
+	return nil
+}
+
+// sameRequest is equal for equal requests that share their variables' map, as those of one instance do: finding that out is cheaper
+// than writing down what they have in common. It is good for rows that are in memory together, since a map's place is used again.
+type sameRequest struct {
+	provider, account, target, credential, method, endpoint, job, priority string
+	retry, auth                                                            bool
+	vars                                                                   uintptr
+}
+
+func sameAs(r *ledger.RowRequest) sameRequest {
+	return sameRequest{
+		r.Provider, r.Account, r.Target, r.Credential, r.Method, r.Endpoint, r.Job, r.Priority, r.Retry, r.Auth,
+		reflect.ValueOf(r.Vars).Pointer(),
 	}
-	_, err = row.Exec(r.At.UnixNano(), request, origin, text(r.ID), r.Status, int64(r.Latency), journal.FormatMap(r.Headers),
-		text(r.Refused), text(r.Body))
-	return err
 }
 
 // text is s as UTF-8: a vendor's header need not be, and a journal is.
