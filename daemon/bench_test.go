@@ -88,7 +88,7 @@ const (
 
 // serveVendor is tapyr simulate serve as a process of its own. It tells its address, and ends when its standard input does.
 func serveVendor(file string) int {
-	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it opens at once
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -120,7 +120,7 @@ func serveVendor(file string) int {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(0)
 	}()
-	fmt.Fprintln(os.Stderr, http.Serve(listener, server)) //nolint:gosec // for one client, which this test is
+	fmt.Fprintln(os.Stderr, http.Serve(listener, server))
 	return 1
 }
 
@@ -132,7 +132,7 @@ func benchServer(t testing.TB, pages, workers int) (r *rig, server *exec.Cmd) {
 	if err := os.WriteFile(file, []byte(r.documents), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	server = exec.Command(os.Args[0]) //nolint:gosec // this binary
+	server = exec.Command(os.Args[0])
 	server.Env = append(os.Environ(), vendorVariable+"="+file, fmt.Sprintf("%s=%d", itemsVariable, pages*10-5))
 	server.Stderr = os.Stderr
 	stdin, err := server.StdinPipe()
