@@ -11,7 +11,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -51,6 +50,8 @@ type Store struct {
 	writes *sql.DB // nil where read-only
 	lock   *os.File
 	writer *writer
+	// scratch is a folder with a copy of the file, where that could not be read in its place; "" for none.
+	scratch string
 
 	statements *statements // for the writer only
 }
@@ -79,50 +80,6 @@ func Open(ctx context.Context, path string, options Options) (*Store, error) {
 		return openReadOnly(ctx, path, options, h, steps)
 	}
 	return openWritable(ctx, path, options, steps)
-}
-
-func openReadOnly(ctx context.Context, path string, options Options, h header, steps []migration) (*Store, error) {
-	if h.empty {
-		return nil, fault("open state", path, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist})
-	}
-	if h.version < len(steps) {
-		// Written by an older tapyr, or this moment by one that is just beginning.
-		options.Mode = Shared
-		s, err := openWritable(ctx, path, options, steps)
-		if err != nil {
-			return nil, err
-		}
-		if err := s.Close(); err != nil {
-			return nil, err
-		}
-	}
-	s := &Store{path: path, mode: ReadOnly}
-	err := s.openReads(ctx, options)
-	if err != nil {
-		return nil, errors.Join(fault("open state", path, err), s.Close())
-	}
-	return s, nil
-}
-
-// openReads opens the pool of readers. On a medium that cannot be written SQLite cannot open a file with a log beside it; one
-// without is complete in itself, and nobody can change it.
-func (s *Store) openReads(ctx context.Context, options Options) error {
-	var err error
-	for _, extra := range []string{"", "&immutable=1"} {
-		if s.reads, err = sql.Open("sqlite3", dsn(s.path, options, "ro")+extra); err != nil {
-			return err
-		}
-		if _, err = userVersion(ctx, s.reads); err == nil {
-			s.reads.SetMaxOpenConns(4)
-			return nil
-		}
-		var lite sqlite3.Error
-		if info, serr := os.Stat(s.path + "-wal"); (serr == nil && info.Size() > 0) || !errors.As(err, &lite) || lite.Code != sqlite3.ErrCantOpen {
-			break
-		}
-		_ = s.reads.Close() // it has not opened the file
-	}
-	return err
 }
 
 func openWritable(ctx context.Context, path string, options Options, steps []migration) (_ *Store, err error) {
@@ -154,7 +111,7 @@ func openWritable(ctx context.Context, path string, options Options, steps []mig
 	if s.statements, err = prepare(ctx, s.writes); err != nil {
 		return nil, fault("open state", path, err)
 	}
-	if err = s.openReads(ctx, options); err != nil {
+	if err = s.openReads(ctx, path, options); err != nil {
 		return nil, fault("open state", path, err)
 	}
 	s.writer = newWriter(s.writes, s.statements.forget)
@@ -188,6 +145,10 @@ func (s *Store) Close() error {
 	if s.lock != nil {
 		errs = append(errs, s.lock.Close())
 		s.lock = nil
+	}
+	if s.scratch != "" {
+		errs = append(errs, os.RemoveAll(s.scratch))
+		s.scratch = ""
 	}
 	return fault("close state", s.path, errors.Join(errs...))
 }

@@ -430,32 +430,6 @@ func TestBackup(t *testing.T) {
 	}
 }
 
-// TestReadOnlyMedium: a state on a medium that cannot be written is read.
-func TestReadOnlyMedium(t *testing.T) {
-	if os.Getuid() == 0 {
-		// For root permissions mean nothing; the fault itself is told by its number.
-		t.Log("runs as root: only the naming of faults is tested")
-		if got := faultOf(&os.PathError{Op: "open", Err: os.ErrPermission}); got != ledger.FaultReadOnly {
-			t.Errorf("fault %q", got)
-		}
-		return
-	}
-	s := open(t, Options{Mode: Owner})
-	if err := s.Apply(t.Context(), ledger.Changes{Rows: rows(3)}); err != nil {
-		t.Fatal(err)
-	}
-	s.Close()
-	dir := filepath.Dir(s.Path())
-	os.Chmod(s.Path(), 0o400)
-	os.Chmod(dir, 0o500)
-	defer os.Chmod(dir, 0o700)
-	if n := countRows(t, openAt(t, s.Path(), Options{})); n != 3 {
-		t.Errorf("%d rows", n)
-	}
-	_, err := Open(t.Context(), s.Path(), Options{Mode: Owner})
-	faultIs(t, err, ledger.FaultReadOnly)
-}
-
 // TestAsInput: a state file is one of the inputs of a journal's reader.
 func TestAsInput(t *testing.T) {
 	s := open(t, Options{Mode: Owner})
