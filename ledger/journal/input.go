@@ -237,12 +237,43 @@ func (in *input) choose(text *bufio.Reader) error {
 		in.source = newPump(r.builder(), func(e *emitter) error { return feedHAR(text, e, &r.options) })
 	case len(body) == 0 || body[0] == '{':
 		in.source = newLineSource(text, in.chunk(), r.options.Workers, in.lineParser(body))
-	case body[0] == '[':
+	case arrayStart.Match(body):
 		return fmt.Errorf("%s is one JSON array: write one object a line (jq -c '.[]' does)", in.name)
 	default:
+		// A line of something else before the objects, such as a shell's message or a cut-off row, is a bad row, not a header.
+		if objects := objectLines(text); objects != nil && !in.isHeader(head) {
+			in.source = newLineSource(text, in.chunk(), r.options.Workers, in.lineParser(objects))
+			return nil
+		}
 		return in.openCSV(text, head)
 	}
 	return nil
+}
+
+// arrayStart is how a JSON array of objects begins, on one line or several.
+var arrayStart = regexp.MustCompile(`^\[[ \t\r]*(?:\n|\{|\]|$)`)
+
+// wholeObject is a line that holds an object, not the half of one that a crash left.
+var wholeObject = regexp.MustCompile(`^\s*\{.*\}\s*$`)
+
+// objectLines is the text at hand from the first line on that begins an object; nil where none does.
+func objectLines(text *bufio.Reader) []byte {
+	head, _ := text.Peek(text.Size()) // as far as there is as much; what cannot be read will be met again
+	if at := bytes.Index(head, []byte("\n{")); at >= 0 {
+		return head[at+1:]
+	}
+	return nil
+}
+
+// isHeader tells whether the first line names a column that rows need.
+func (in *input) isHeader(head []byte) bool {
+	line, _, _ := bytes.Cut(head, []byte{'\n'})
+	names := make(map[string]bool)
+	for _, name := range bytes.Split(line, []byte{sniffComma(head)}) {
+		names[string(bytes.Trim(name, " \t\r\""))] = true
+	}
+	has := func(column string) bool { return names[column] }
+	return has("ts") || mapped(in.reader.options.Map, has)
 }
 
 // chunk is how much of a file is parsed at once: less for small files, and where many may be open at a time.
@@ -257,10 +288,13 @@ func (in *input) chunk() int {
 	return int(min(n, chunkBytes))
 }
 
-// lineParser picks the parser for a file of objects, by its first line.
+// lineParser picks the parser for a file of objects, by its first whole one.
 func (in *input) lineParser(head []byte) func() lineParser {
 	r := in.reader
-	line, _, _ := bytes.Cut(head, []byte{'\n'})
+	line, rest, _ := bytes.Cut(head, []byte{'\n'})
+	for len(rest) > 0 && !wholeObject.Match(line) {
+		line, rest, _ = bytes.Cut(rest, []byte{'\n'})
+	}
 	if mapped(r.options.Map, func(column string) bool { return bytes.Contains(line, []byte(lastOf(column))) }) {
 		return func() lineParser {
 			return &mappedLines{builder: r.builder(), mapper: newMapper(&r.options)}
