@@ -15,6 +15,7 @@ import (
 	"github.com/tapyr/tapyr/daemon/keep"
 	"github.com/tapyr/tapyr/daemon/mapping"
 	"github.com/tapyr/tapyr/engine"
+	"github.com/tapyr/tapyr/learn"
 	"github.com/tapyr/tapyr/ledger"
 	"github.com/tapyr/tapyr/ledger/sqlite"
 	"github.com/tapyr/tapyr/plan"
@@ -35,6 +36,8 @@ type Daemon struct {
 	watch    *watch
 	series   *mapping.Series
 	files    mapping.Files
+	library  *learn.Library // the latest world's
+	lessons  learnedLog
 	// token is that of the status address, exposed whether others reach that.
 	token   atomic.Pointer[string]
 	exposed atomic.Bool
@@ -145,6 +148,7 @@ func (d *Daemon) open(ctx context.Context) error {
 	if err := d.connect(w); err != nil {
 		return err
 	}
+	d.loadLearned(w)
 	d.keeper = keep.New(d.store)
 	snapshot, err := d.keeper.Restore(ctx, time.Now(), w.config)
 	if err != nil {
@@ -206,6 +210,7 @@ func (d *Daemon) takeInventories(w *world) {
 		}
 		for _, i := range w.schedule.Instances(j.Name) {
 			if known, ok := d.listed[i.Name]; ok && suits(j, known.Items) {
+				w.learnItems(known.At.UnixNano(), i, known.Items)
 				w.schedule.SetItems(i, known.Items)
 			}
 		}

@@ -93,6 +93,8 @@ func (d *door) leave() {
 // ask is a kind of request that is asked for again and again: an instance's, or an account's token request.
 type ask struct {
 	request engine.Request
+	// subject is nil where the provider has nothing to learn.
+	subject *subject
 
 	// prepared is for the gate of world.
 	world    *world
@@ -102,9 +104,9 @@ type ask struct {
 	counted bool
 }
 
-// prepare resolves the request for a world's engine, once.
+// prepare resolves the request for a world's engine, once, and again when more of it is known.
 func (a *ask) prepare(w *world) error {
-	if a.world == w {
+	if !a.complete(w) && a.world == w {
 		return nil
 	}
 	var err error
@@ -113,6 +115,9 @@ func (a *ask) prepare(w *world) error {
 			return
 		}
 		a.vars, a.counted = e.Matched(a.prepared).Vars, false
+		if a.subject != nil {
+			a.vars = a.subject.given // what is made of answers must not depend on what happens to be known
+		}
 		e.Counted(now, a.prepared, func(engine.Counted) { a.counted = true })
 	})
 	if err == nil {

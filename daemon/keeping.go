@@ -52,6 +52,7 @@ func (d *Daemon) flush(ctx context.Context, exact bool) {
 	case err == nil && before != nil:
 		d.log.Info("the state is written again", "path", w.settings.statePath)
 	}
+	d.flushLearned(w, exact)
 	d.series.Sweep()
 	d.learned(s)
 }

@@ -147,6 +147,7 @@ func (d *Daemon) finish(r *run) {
 			r.status, r.err = statusFailed, fmt.Errorf("an output could not be written: %w", err)
 		}
 		d.series.Publish(r.harvest)
+		r.world.learnItems(r.core.StartedNanos, r.instance, r.harvest.Items)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

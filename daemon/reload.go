@@ -56,6 +56,7 @@ func (d *Daemon) load(ctx context.Context, generation int64) (*world, error) {
 	if err != nil {
 		return nil, err
 	}
+	d.loadLearned(w)
 	return w, d.connect(w)
 }
 

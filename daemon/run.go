@@ -56,7 +56,7 @@ func (d *Daemon) newRun(w *world, i *schedule.Instance, now int64) (*run, error)
 		return nil, fmt.Errorf("job %q: no such target %q of account %q", j.Name, i.Target, j.Account.Name)
 	}
 	r.pager, r.harvest = w.paging[j.Name].Begin(), w.jobs[j.Name].Begin()
-	r.ask.request = askOf(w, i)
+	r.ask.request, r.ask.subject = askOf(w, i), subjectOf(w, i)
 	return r, nil
 }
 
@@ -168,6 +168,7 @@ func (r *run) take(ctx context.Context, answer *client.Answer) (next *url.URL, c
 	if err != nil {
 		return nil, false, err
 	}
+	r.learn(body, items)
 	page := &mapping.Page{Status: answer.Status, Headers: headers, Body: body, Vars: r.ask.vars, Items: items}
 	if err := r.harvest.Add(ctx, page); err != nil {
 		return nil, false, err
@@ -219,7 +220,11 @@ func (r *run) page(ctx context.Context, request *client.Request) (*client.Answer
 			r.core.Retries++
 			continue
 		}
-		if err := r.again(ctx, outcome, failure(r, &got, attempts)); err != nil {
+		cause := failure(r, &got, attempts)
+		if err := r.pauseUnresolved(ctx, &got, cause); err != nil {
+			return nil, err
+		}
+		if err := r.again(ctx, outcome, cause); err != nil {
 			return nil, err
 		}
 	}

@@ -3,6 +3,7 @@ package daemon
 import (
 	"time"
 
+	"github.com/tapyr/tapyr/learn"
 	"github.com/tapyr/tapyr/plan"
 )
 
@@ -46,6 +47,8 @@ type Snapshot struct {
 	RateLimited []RateLimitedCall `json:"rateLimited"`
 	// Inventories are those of jobs that others run over, in document order.
 	Inventories []InventoryState `json:"inventories"`
+	// Learned is how many identifiers are known by which requests find a scope variable that they do not name.
+	Learned []learn.Count `json:"learned"`
 	// Totals count since the daemon began.
 	Totals Totals `json:"totals"`
 	// Spend is what paid calls have cost, null where no policy is declared; a web handler fills it in from the book.

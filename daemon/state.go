@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tapyr/tapyr/engine"
+	"github.com/tapyr/tapyr/learn"
 	"github.com/tapyr/tapyr/match"
 	"github.com/tapyr/tapyr/plan"
 	"github.com/tapyr/tapyr/schedule"
@@ -61,6 +62,7 @@ func (d *Daemon) Snapshot() Snapshot {
 		At: time.Now().UTC(), StartedAt: d.startedAt.UTC(), Version: d.options.Version, Ready: d.Ready() == nil,
 		Totals: d.watch.totals(), Changes: []IntervalChange{}, Accounts: []AccountHealth{}, Scopes: []ScopeState{}, Jobs: []JobState{},
 		Waiting: []WaitingRequest{}, Inventories: []InventoryState{},
+		Learned: []learn.Count{},
 	}
 	s.Refusals, s.RateLimited = d.watch.recent()
 	select {
@@ -86,6 +88,7 @@ func (d *Daemon) Snapshot() Snapshot {
 	d.jobStates(&s, now)
 	d.listWaiting(&s)
 	d.listInventories(&s)
+	d.listLearned(&s)
 	for _, a := range d.world.config.Accounts {
 		s.Accounts = append(s.Accounts, d.health(a, &s, state, now))
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/tapyr/tapyr/daemon/client"
 	"github.com/tapyr/tapyr/daemon/mapping"
 	"github.com/tapyr/tapyr/engine"
+	"github.com/tapyr/tapyr/learn"
 	"github.com/tapyr/tapyr/schedule"
 	"github.com/tapyr/tapyr/schema"
 	"github.com/tapyr/tapyr/validate"
@@ -28,6 +29,7 @@ type world struct {
 	paging       map[string]*schedule.Paging // by job
 	hosts        map[hostName]*host
 	headers      map[string]*recorded // by provider
+	library      *learn.Library
 }
 
 // hostName names an account, or a target of one.
@@ -87,6 +89,7 @@ func (d *Daemon) newWorld(config *validate.Config, generation int64) (*world, er
 		w.headers[p.Name] = newRecorded(p)
 	}
 	w.schedule = schedule.New(w.kept)
+	w.library = d.libraryFor(w)
 	return w, nil
 }
 

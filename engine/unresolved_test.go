@@ -49,4 +49,3 @@ func TestUnresolvedRefusalPenalizesNobodyElse(t *testing.T) {
 		})
 	}
 }
-

@@ -239,9 +239,9 @@ func TestSecrets(t *testing.T) {
 func TestPaths(t *testing.T) {
 	absolute := filepath.Join(t.TempDir(), "a.json")
 	for cache, want := range map[string][]string{
-		"": nil,
-		"      cache: {}\n":                             {filepath.Join("state", defaultPath)},
-		"      cache: { path: sub/x.json }\n":           {filepath.Join("state", "sub", "x.json")},
+		"":                                    nil,
+		"      cache: {}\n":                   {filepath.Join("state", defaultPath)},
+		"      cache: { path: sub/x.json }\n": {filepath.Join("state", "sub", "x.json")},
 		"      cache: { path: \"" + absolute + "\" }\n": {absolute},
 	} {
 		got := library(t, cache, Options{Folder: "state"}).paths()

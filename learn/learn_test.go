@@ -3,8 +3,6 @@ package learn
 import (
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"sync"
@@ -138,18 +136,27 @@ func TestWhatAnAnswerTeaches(t *testing.T) {
 		{"the request's own variable", "/networks/N_1", map[string]string{"organizationId": "4"}, "", map[string]string{"/networks/N_1": "4"}, 1},
 		{"the variable beats the body", "/networks/N_1", map[string]string{"organizationId": "4"}, `{"organizationId":"3"}`, map[string]string{"/networks/N_1": "4"}, 1},
 		{"the path beats the body", "/organizations/1/x", nil, `{"organizationId":"3","networkId":"N_1"}`, map[string]string{"/networks/N_1": "1"}, 1},
-		{"items of an organization", "/organizations/1/devices", nil, `[{"serial":"Q1","networkId":"N_1"},{"serial":"Q2"},7,{}]`,
-			map[string]string{"/devices/Q1": "1", "/devices/Q2": "1", "/networks/N_1": "1", "/networks/N_2": "?"}, 3},
-		{"items that say whose they are", "/devices", nil, `[{"serial":"Q1","organizationId":"1"},{"serial":"Q2","organizationId":"2"},{"serial":"Q3"}]`,
-			map[string]string{"/devices/Q1": "1", "/devices/Q2": "2", "/devices/Q3": "?"}, 2},
+		{
+			"items of an organization", "/organizations/1/devices", nil, `[{"serial":"Q1","networkId":"N_1"},{"serial":"Q2"},7,{}]`,
+			map[string]string{"/devices/Q1": "1", "/devices/Q2": "1", "/networks/N_1": "1", "/networks/N_2": "?"},
+			3,
+		},
+		{
+			"items that say whose they are", "/devices", nil, `[{"serial":"Q1","organizationId":"1"},{"serial":"Q2","organizationId":"2"},{"serial":"Q3"}]`,
+			map[string]string{"/devices/Q1": "1", "/devices/Q2": "2", "/devices/Q3": "?"},
+			2,
+		},
 		{"numbers", "/networks/7", nil, `{"organizationId":549236}`, map[string]string{"/networks/7": "549236"}, 1},
 		{"an escaped path", "/networks/a%20b%2Fc", nil, `{"organizationId":"o"}`, map[string]string{"/networks/a%20b%2Fc/x": "o", "/networks/a%20b": "?"}, 1},
 		{"nobody names the organization", "/networks/N_1", nil, `{"networkId":"N_1"}`, map[string]string{"/networks/N_1": "?"}, 0},
 		{"null hides what follows", "/networks/N_1", nil, `{"organizationId":null,"organization":{"id":"1"}}`, map[string]string{"/networks/N_1": "?"}, 0},
 		{"a template is no request", "/organizations/{organizationId}/networks/{networkId}", nil, "", map[string]string{"/networks/%7BnetworkId%7D": "?"}, 0},
 		{"not a serial", "/organizations/1/devices/statuses", nil, "", map[string]string{"/devices/statuses": ""}, 0},
-		{"too long", "/networks/" + strings.Repeat("n", longestIdentifier+1), nil, `{"organizationId":"1"}`,
-			map[string]string{"/networks/" + strings.Repeat("n", longestIdentifier+1): "?"}, 0},
+		{
+			"too long", "/networks/" + strings.Repeat("n", longestIdentifier+1), nil, `{"organizationId":"1"}`,
+			map[string]string{"/networks/" + strings.Repeat("n", longestIdentifier+1): "?"},
+			0,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := library(t, "", Options{}).Book("vendor")
@@ -296,9 +303,9 @@ func TestRoom(t *testing.T) {
 
 // The dumb twin: every lesson in a list, the last that is young enough counts.
 func TestAgainstTwin(t *testing.T) {
-	config := check(t, documents("      cache: { path: unused.json, ttl: 1h }\n"))
+	config, folder := check(t, documents("      cache: { path: unused.json, ttl: 1h }\n")), t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {
-		b := New(config, Options{Folder: filepath.Join(os.TempDir(), "never-written")}).Book("vendor")
+		b := New(config, Options{Folder: folder}).Book("vendor")
 		type told struct {
 			at             int64
 			place          Place
@@ -412,4 +419,3 @@ func BenchmarkComplete(b *testing.B) {
 		}
 	}
 }
-

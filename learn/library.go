@@ -113,6 +113,9 @@ func (l *Library) Counts() []Count {
 	return out
 }
 
+// Version is that of all Books: it changes with every identifier that is learned anew.
+func (l *Library) Version() uint64 { return l.memory.version.Load() }
+
 // Full tells that there were more identifiers than are kept.
 func (l *Library) Full() bool {
 	l.memory.mu.RLock()

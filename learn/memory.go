@@ -98,7 +98,7 @@ func (m *memory) learn(r *rule, at Place, now int64, lessons []lesson) (news int
 			before, known := m.shelves[name][key.ID]
 			changed := before.value != one.value
 			switch {
-			case !changed && now-before.atNanos <= r.ttlNanos/confirmParts:
+			case !changed && now-before.atNanos <= r.ttlNanos/confirmParts, known && now < before.atNanos: // older news are none
 				continue
 			case changed && !r.usable(key.ID, one.value):
 				continue
