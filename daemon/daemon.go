@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tapyr/tapyr/daemon/client"
+	"github.com/tapyr/tapyr/daemon/dispatch"
 	"github.com/tapyr/tapyr/daemon/keep"
 	"github.com/tapyr/tapyr/daemon/mapping"
 	"github.com/tapyr/tapyr/engine"
@@ -31,6 +32,7 @@ type Daemon struct {
 	redactor *client.Redactor
 	store    *sqlite.Store
 	keeper   *keep.Keeper
+	outbox   *outbox
 	salt     []byte
 	door     *door
 	watch    *watch
@@ -61,6 +63,8 @@ type Daemon struct {
 
 	mu       sync.Mutex // guards what follows, the world's schedule and the runs' heirs
 	world    *world
+	book     *sqlite.Spend // of paid calls; nil while no policy is declared
+	machines map[string]*dispatch.Machine
 	ready    bool
 	history  *schedule.History
 	running  map[string]*run // by instance name
@@ -117,7 +121,9 @@ func New(o Options) *Daemon {
 		wake: make(chan struct{}, 1), reloads: make(chan struct{}, 1), startedAt: time.Now(), history: schedule.NewHistory(),
 		running: make(map[string]*run), waiting: make(map[*run]WaitingRequest), jobs: make(map[string]*jobRecord),
 		accounts: make(map[string]*accountRecord), listed: make(map[string]ledger.Inventory), paused: make(map[string]bool), planWhy: "start",
+		machines: make(map[string]*dispatch.Machine),
 	}
+	d.outbox = newOutbox(d)
 	d.log = slog.New(&redacting{o.Log.Handler(), d.redactor})
 	d.series = mapping.NewSeries(time.Now, d.intervalOf)
 	return d
@@ -155,6 +161,9 @@ func (d *Daemon) open(ctx context.Context) error {
 		return err
 	}
 	if err := d.remember(ctx, w); err != nil {
+		return err
+	}
+	if err := d.openBook(ctx, w); err != nil {
 		return err
 	}
 	d.mu.Lock()

@@ -43,6 +43,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	defer d.watchFiles()()
 	defer d.keepWriting(work)()
+	d.deliverPaid(ctx, work)
 	d.log.Info("tapyr runs", "version", d.options.Version, "jobs", len(d.world.kept.Jobs), "state", d.world.settings.statePath)
 	d.loop(ctx, work)
 	notify(stoppingState)
@@ -309,6 +310,7 @@ func (d *Daemon) end(cancel context.CancelFunc) {
 }
 
 func (d *Daemon) closeStore() {
+	d.closeBook()
 	if d.store != nil {
 		if err := d.store.Close(); err != nil {
 			d.log.Error("the state was not closed", "error", err)

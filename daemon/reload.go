@@ -38,8 +38,12 @@ func (d *Daemon) reload(ctx context.Context) {
 		d.log.Warn("state.path and status.listen hold from the next start on")
 		w.settings.statePath, w.settings.listen = old.settings.statePath, old.settings.listen
 	}
+	if err := d.openBook(ctx, w); err != nil {
+		d.log.Error("nothing is admitted", "error", err) // the policy is new; everything else goes on
+	}
 	d.restart(ctx, w, "reload")
 	old.close()
+	d.reloadPaid(ctx, w)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.config.Error, d.config.ErrorAt = "", nil

@@ -14,16 +14,24 @@ import (
 	"github.com/tapyr/tapyr/validate"
 )
 
-// count takes down what came of a request.
+// count takes down what came of a run's request.
 func (d *Daemon) count(r *run, outcome schedule.Outcome, got *sent, retry bool) {
+	d.countAnswer(r.instance.Job.Account.Name, outcome, got, func() error { return failure(r, got, 1) })
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	job, account := d.job(r.instance.Job.Name), d.account(r.instance.Job.Account.Name)
+	job := d.job(r.instance.Job.Name)
 	job.requests++
-	account.requests++
 	if retry {
 		job.retries++
 	}
+}
+
+// countAnswer takes down what came of a request of an account, be it a run's or an event's.
+func (d *Daemon) countAnswer(name string, outcome schedule.Outcome, got *sent, why func() error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	account := d.account(name)
+	account.requests++
 	switch outcome {
 	case schedule.Succeeded:
 		account.succeeded++
@@ -37,7 +45,7 @@ func (d *Daemon) count(r *run, outcome schedule.Outcome, got *sent, retry bool) 
 	account.failed++
 	account.failing++
 	account.refusedAuth = got.answer != nil && got.answer.Status == 401
-	account.lastFailure = d.redactor.Text(failure(r, got, 1).Error())
+	account.lastFailure = d.redactor.Text(why().Error())
 }
 
 // waits lists a request among those that wait, until the function that it returns is called.

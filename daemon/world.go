@@ -93,11 +93,12 @@ func (d *Daemon) newWorld(config *validate.Config, generation int64) (*world, er
 	return w, nil
 }
 
-// lookUp finds the secrets of the accounts that have jobs, by account.
+// lookUp finds the secrets of the accounts that have jobs, or that a route of paid calls sends through, by account.
 func (d *Daemon) lookUp(w *world) (map[string]map[string]string, error) {
 	all := make(map[string]map[string]string)
+	paid := routed(w.config)
 	for _, a := range w.config.Accounts {
-		if !d.allAccounts && !slices.ContainsFunc(w.kept.Jobs, func(j *validate.Job) bool { return j.Account.Name == a.Name }) {
+		if !d.allAccounts && !paid[a.Name] && !slices.ContainsFunc(w.kept.Jobs, func(j *validate.Job) bool { return j.Account.Name == a.Name }) {
 			continue
 		}
 		secrets, err := Secrets(a, d.options.Getenv)
@@ -109,7 +110,7 @@ func (d *Daemon) lookUp(w *world) (map[string]map[string]string, error) {
 	return all, nil
 }
 
-// connect makes the clients of the accounts that have jobs. The error is about a secret that is not there, or a certificate.
+// connect makes the clients of the accounts that lookUp finds secrets of. The error is about a secret that is not there, or a certificate.
 func (d *Daemon) connect(w *world) error {
 	all, err := d.lookUp(w)
 	if err != nil {
@@ -154,6 +155,9 @@ func (d *Daemon) connectTo(w *world, a *validate.Account, target *schema.Target,
 		if j.Account.Name == a.Name && priorityRank(j.Priority) < priorityRank(priority) {
 			priority = j.Priority
 		}
+	}
+	if routed(w.config)[a.Name] && priorityRank(schema.PriorityNormal) < priorityRank(priority) {
+		priority = schema.PriorityNormal
 	}
 	var err error
 	h.client, err = client.New(client.Options{

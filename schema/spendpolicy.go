@@ -37,9 +37,14 @@ type SpendRoute struct {
 	Provider string `json:"provider,omitempty"`
 	// Account is the account that events are delivered through.
 	Account string `json:"account,omitempty"`
-	// Request is what is sent; {event_id} and the event's variables stand in it.
+	// Request is what tapyr run sends for an event; {event_id}, {class}, {size} and the event's own variables stand in it.
 	Request *Request `json:"request,omitempty"`
-	// Actual is a CEL expression over response and headers that gives the amount really spent.
+	// Priority says which events and jobs go first where the account's limits are short.
+	Priority string `json:"priority,omitempty" jsonschema:"enum=critical,enum=high,enum=normal,enum=low,default=normal"`
+	// Idempotent says that the vendor charges once for an event that it is sent twice, because it knows it by its event_id. Without
+	// it, a request that may have been charged is not sent again.
+	Idempotent bool `json:"idempotent,omitempty"`
+	// Actual is a CEL expression over response, headers and status that gives the amount really spent. Without it, that is the cost.
 	Actual string `json:"actual,omitempty"`
 }
 

@@ -189,25 +189,3 @@ func eachEntry(tx book.Tx, last int64, visit func(chain.Entry)) error {
 	}
 	return nil
 }
-
-// Outbox are events that tapyr itself has to deliver, the oldest first, at most limit of those admitted after the entry
-// afterSeq.
-func (m *Machine) Outbox(ctx context.Context, afterSeq int64, limit int) ([]*book.Event, error) {
-	var events []*book.Event
-	err := m.store.View(ctx, func(tx book.Tx) error {
-		events = nil
-		for e, err := range tx.Events(book.Query{Policy: m.policy, Outbox: true, AfterSeq: afterSeq}) {
-			if err != nil {
-				return err
-			}
-			if !e.State.Holds() { // it waits for units
-				continue
-			}
-			if events = append(events, e); len(events) == limit {
-				break
-			}
-		}
-		return nil
-	})
-	return events, err
-}

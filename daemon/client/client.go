@@ -202,6 +202,8 @@ type single struct {
 	cancel          context.CancelFunc
 	trace           httptrace.ClientTrace
 	written, resent atomic.Bool
+	// connected tells that there was a connection: without one nothing has left.
+	connected atomic.Bool
 }
 
 // onlyOnce makes a context in which the transport sends a request once, within a timeout. By itself it repeats a GET whose connection
@@ -216,6 +218,7 @@ func onlyOnce(ctx context.Context, timeout time.Duration) (context.Context, *sin
 		}
 	}
 	s.trace.GotConn = func(httptrace.GotConnInfo) {
+		s.connected.Store(true)
 		if s.written.Load() {
 			s.resent.Store(true)
 			s.cancel()
@@ -228,6 +231,9 @@ func onlyOnce(ctx context.Context, timeout time.Duration) (context.Context, *sin
 func (s *single) why(err error) error {
 	if s.resent.Load() {
 		return errResent
+	}
+	if !s.connected.Load() {
+		return &UnsentError{err}
 	}
 	return err
 }

@@ -30,6 +30,12 @@ func (e *AuthError) Error() string {
 
 func (e *AuthError) Unwrap() error { return e.Err }
 
+// UnsentError is one of a request of which nothing has left: there was no connection.
+type UnsentError struct{ Err error }
+
+func (e *UnsentError) Error() string { return e.Err.Error() }
+func (e *UnsentError) Unwrap() error { return e.Err }
+
 // RedirectError says that a redirect or a link to the next page leads where requests must not go.
 type RedirectError struct {
 	// From and To are URLs, Why says what is wrong.

@@ -62,12 +62,13 @@ type spendDetails struct {
 	Response    string            `json:"response,omitempty"`
 	ResponseAt  int64             `json:"response_at,omitempty"`
 	Pruned      bool              `json:"pruned,omitempty"`
+	InDoubt     bool              `json:"in_doubt,omitempty"`
 }
 
 // isZero is the common case, in which nothing needs to be encoded.
 func (d *spendDetails) isZero() bool {
 	return d.OnDeadline == "" && d.Attempts == 0 && d.Result == "" && d.Class == "" && d.Size == 0 && d.Vars == nil &&
-		d.Reference == "" && d.ContentHash == "" && d.Response == "" && d.ResponseAt == 0 && !d.Pruned
+		d.Reference == "" && d.ContentHash == "" && d.Response == "" && d.ResponseAt == 0 && !d.Pruned && !d.InDoubt
 }
 
 // spendTables are the kinds of records. An event's key is not its primary key, see 0002_spend.sql.
@@ -269,7 +270,7 @@ func spendEvent(row []driver.Value) (*book.Event, error) {
 	c.json(&d)
 	e.OnDeadline, e.Attempts, e.Result, e.Class, e.Size, e.Vars = d.OnDeadline, d.Attempts, d.Result, d.Class, d.Size, d.Vars
 	e.Reference, e.ContentHash, e.Response, e.ResponseAt = d.Reference, d.ContentHash, d.Response, book.FromNanos(d.ResponseAt)
-	e.Pruned = d.Pruned
+	e.Pruned, e.InDoubt = d.Pruned, d.InDoubt
 	return e, c.err
 }
 
@@ -277,6 +278,7 @@ func encodeEvent(r book.Record) ([]driver.Value, error) {
 	e := r.(*book.Event)
 	d := spendDetails{
 		e.OnDeadline, e.Attempts, e.Result, e.Class, e.Size, e.Vars, e.Reference, e.ContentHash, e.Response, book.Nanos(e.ResponseAt), e.Pruned,
+		e.InDoubt,
 	}
 	details := ""
 	if !d.isZero() {

@@ -61,8 +61,11 @@ type Event struct {
 	OnDeadline Disposition
 	// Waiting tells that the event holds units but waits for a route that is down.
 	Waiting bool
-	// Outbox tells that the event is for tapyr itself to deliver.
+	// Outbox tells that the event is for tapyr itself to deliver, and that it has not given up.
 	Outbox bool
+	// InDoubt tells that a request for the event was about to leave, or has left, and that it is not known that the vendor charges
+	// nothing for it. Such an event keeps its units until somebody who knows settles or releases it.
+	InDoubt bool
 	// Attempts is the number of the last delivery attempt, from 1; Result is its category.
 	Attempts int64
 	Result   string

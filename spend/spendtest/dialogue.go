@@ -98,10 +98,16 @@ func (d *dialogue) run(cmd *datadriven.TestData) string {
 	case "release":
 		return d.answer(d.machine.Release(ctx, d.now, word(cmd, 0), value(cmd, "reason")))
 	case "attempt":
-		number, _ := strconv.ParseInt(value(cmd, "number"), 10, 64)
-		return d.answer(d.machine.Attempt(ctx, d.now, word(cmd, 0), spend.Delivery{
-			Number: number, Result: word(cmd, 1), Response: value(cmd, "response"),
-		}))
+		return d.attempt(cmd)
+	case "send":
+		e, err := d.machine.Send(ctx, d.now, word(cmd, 0), word(cmd, 1))
+		switch {
+		case err != nil:
+			return "error: " + err.Error() + "\n"
+		case e == nil:
+			return "not to be sent\n"
+		}
+		return fmt.Sprintf("%s %s in_doubt=%v\n", e.State, e.Route, e.InDoubt)
 	case "tick":
 		return d.answer(d.machine.Tick(ctx, d.now))
 	case "reopen":
@@ -115,6 +121,23 @@ func (d *dialogue) run(cmd *datadriven.TestData) string {
 		return fmt.Sprintf("%+v %v\n", pruned, err)
 	}
 	return d.ask(cmd)
+}
+
+// attempt takes the fields of a delivery as name=value; a flag is one that is there.
+func (d *dialogue) attempt(cmd *datadriven.TestData) string {
+	number, _ := strconv.ParseInt(value(cmd, "number"), 10, 64)
+	delivery := spend.Delivery{
+		Number: number, Result: word(cmd, 1), Response: value(cmd, "response"), Route: value(cmd, "route"), Reason: value(cmd, "reason"),
+		Down: cmd.HasArg("down"), InDoubt: cmd.HasArg("doubt"), GiveUp: cmd.HasArg("giveup"),
+	}
+	if text := value(cmd, "actual"); text != "" {
+		actual, err := book.RestoreUnits(text)
+		if err != nil {
+			return err.Error() + "\n"
+		}
+		delivery.Actual = &actual
+	}
+	return d.answer(d.machine.Attempt(context.Background(), d.now, word(cmd, 0), delivery))
 }
 
 func (d *dialogue) compile(yaml string) string {
@@ -193,6 +216,9 @@ func (d *dialogue) ask(cmd *datadriven.TestData) string {
 			if e, ok := r.(*book.Event); ok && err == nil {
 				fmt.Fprintf(&b, "%s attempts=%d result=%s reserved=%s actual=%s waiting=%v reference=%q response=%q pruned=%v\n",
 					e.State, e.Attempts, e.Result, e.Reserved, e.Actual, e.Waiting, e.Reference, e.Response, e.Pruned)
+				if e.Outbox || e.InDoubt {
+					fmt.Fprintf(&b, "  outbox=%v in_doubt=%v\n", e.Outbox, e.InDoubt)
+				}
 			} else {
 				fmt.Fprintf(&b, "none %v\n", err)
 			}
@@ -217,11 +243,16 @@ func (d *dialogue) ask(cmd *datadriven.TestData) string {
 	case "chain":
 		d.chain(&b, value(cmd, "from"))
 	case "outbox":
-		events, err := d.machine.Outbox(ctx, 0, 10)
-		for _, e := range events {
-			fmt.Fprintf(&b, "%s %s\n", e.ID, e.State)
-		}
-		fmt.Fprintf(&b, "%d events %v\n", len(events), err)
+		count := 0
+		err := d.machine.Outbox(ctx, func(e *book.Event, route schema.SpendRoute) bool {
+			fmt.Fprintf(&b, "%s %s by %s %s\n", e.ID, e.State, route.Account, route.Request.Endpoint)
+			count++
+			return count < 10
+		})
+		fmt.Fprintf(&b, "%d events %v\n", count, err)
+	case "next":
+		next, ok, err := d.machine.Next(ctx, d.now)
+		fmt.Fprintf(&b, "%s %v %v\n", next.UTC().Format(time.RFC3339), ok, err)
 	default:
 		d.t.Fatalf("unknown command %q", cmd.Cmd)
 	}

@@ -23,10 +23,24 @@ func Run(t *testing.T, open Factory) {
 	t.Run("Twin", func(t *testing.T) { RunTwin(t, open) })
 }
 
-// Policy compiles the one SpendPolicy of a document.
+// vendor is an account for routes with a request.
+const vendor = `
+---
+apiVersion: tapyr/v1alpha1
+kind: Provider
+metadata: { name: vendor }
+spec: { baseURL: "https://vendor.example" }
+---
+apiVersion: tapyr/v1alpha1
+kind: Account
+metadata: { name: main }
+spec: { provider: vendor }
+`
+
+// Policy compiles the one SpendPolicy of a document, whose routes may name the account main.
 func Policy(t testing.TB, document string) *spend.Policy {
 	t.Helper()
-	docs, problems := schema.Decode("policy.yaml", []byte(document))
+	docs, problems := schema.Decode("policy.yaml", []byte(document+vendor))
 	config, more := validate.Check(docs)
 	for _, p := range append(problems, more...) {
 		if p.Severity == schema.SeverityError {

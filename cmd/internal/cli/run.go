@@ -44,7 +44,7 @@ func newRunCommand() *Command {
 	}
 }
 
-func runRun(c *Call) (err error) {
+func runRun(c *Call) error {
 	if c.Bool("once") && c.Bool("dry-run") {
 		return c.Usagef("--once and --dry-run exclude each other")
 	}
@@ -52,14 +52,8 @@ func runRun(c *Call) (err error) {
 	if err != nil {
 		return err
 	}
-	page := &statusPage{log: c.Log}
-	defer func() {
-		if closeErr := page.close(); err == nil {
-			err = closeErr
-		}
-	}()
 	options := daemon.Options{
-		Load: page.remember(c.documentsLoader()), Log: c.Log, Getenv: c.Env.Getenv, Version: readVersion().Version, Jobs: c.StringSlice("job"),
+		Load: c.documentsLoader(), Log: c.Log, Getenv: c.Env.Getenv, Version: readVersion().Version, Jobs: c.StringSlice("job"),
 	}
 	for _, path := range paths {
 		if path != "-" {
@@ -77,7 +71,7 @@ func runRun(c *Call) (err error) {
 		}
 		return err
 	}
-	options.Handler = page.handler
+	options.Handler = statusHandler(c.Log)
 	d := daemon.New(options)
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
