@@ -199,6 +199,11 @@ func (b *Book) Learns(variable string) bool {
 	return b != nil && slices.ContainsFunc(b.rules, func(r *rule) bool { return r.Var() == variable })
 }
 
+// Knows tells whether a request's variables hold all that could be learned.
+func (b *Book) Knows(vars map[string]string) bool {
+	return b == nil || !slices.ContainsFunc(b.rules, func(r *rule) bool { return vars[r.Var()] == "" })
+}
+
 // Version changes with every identifier that is learned anew; what Complete has said holds until then, or until it is no longer
 // believed.
 func (b *Book) Version() uint64 {

@@ -22,7 +22,7 @@ type request struct {
 	// use is the first key whose consumption by the hour is kept, with this request's cost; more tells that there are others.
 	use         hourlyUse
 	more, retry bool
-	// odd tells that rows have to be counted: names in it are unknown, or it cannot be resolved.
+	// odd tells that rows have to be looked at: names in it are unknown, it cannot be resolved, or there is something to learn.
 	odd bool
 	// patience is how long it may wait: its job's deadline, 0 where the job is not known.
 	patience int64
@@ -36,6 +36,8 @@ type requestDetails struct {
 	moreUses []hourlyUse
 	// rows have the request, where it is odd.
 	rows int64
+	// learning is nil where the provider has nothing to learn.
+	learning *learning
 	// why it cannot be resolved.
 	why     error
 	unknown []UnknownName
@@ -144,30 +146,44 @@ func (t *requests) resolve(q *request, r journal.Request, now int64) {
 		Provider: r.Provider, Account: r.Account, Target: r.Target, Credential: r.Credential, Method: strings.ToUpper(r.Method), Endpoint: template,
 		Vars: merge(vars, r.Vars), Auth: r.Auth, Query: queryOf(job, query),
 	}}
+	var endpoint *match.Template
+	if found != nil {
+		endpoint = found.Endpoint
+	}
+	t.learn(q, endpoint)
 	if job != nil {
 		q.patience = int64(job.Deadline)
 	} else {
 		job = found // whose request it is like; a row that names no job cannot wait all the same
 	}
+	if !t.prepare(q, now) {
+		return
+	}
+	if job != nil {
+		q.job = s.jobs.of(job.Name, r.Account)
+		q.instance = q.job.instance(&q.request.Request, job)
+	}
+}
+
+// prepare makes a request ready for the engine; false where it cannot be resolved.
+func (t *requests) prepare(q *request, now int64) bool {
+	s := t.side
 	s.settleBefore(now)
 	if s.enforce {
 		now-- // what is due at the instant itself comes with the arrivals
 	}
 	p, err := s.engine.Prepare(now, &q.request)
-	q.odd = err != nil || q.unknown != nil
+	q.odd = err != nil || q.unknown != nil || q.learning != nil
 	if err != nil {
 		q.why = err
-		return
+		return false
 	}
 	q.prepared = p
-	if job != nil {
-		q.job = s.jobs.of(job.Name, r.Account)
-		q.instance = q.job.instance(&q.request.Request, job)
-	}
 	if uses := s.hour.uses(s.engine.Met(p)); len(uses) > 0 {
 		q.use, q.moreUses = uses[0], uses[1:]
 		q.more = len(q.moreUses) > 0
 	}
+	return true
 }
 
 // merge joins variables; those of the row itself win over what its path tells.

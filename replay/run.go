@@ -122,6 +122,9 @@ func (s *side) take(b *journal.Batch, rec *journal.Record, q *request) {
 	}
 	if q.odd {
 		q.rows++
+		if q.learning != nil {
+			s.requests.follow(q, rec)
+		}
 	}
 	if s.enforce {
 		s.arrive(b, rec, q)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tapyr/tapyr/engine"
+	"github.com/tapyr/tapyr/learn"
 	"github.com/tapyr/tapyr/validate"
 )
 
@@ -14,6 +15,7 @@ type side struct {
 	options *Options
 	enforce bool
 	engine  *engine.Engine
+	library *learn.Library
 	// until is the last instant that has happened; noInstant is no bound.
 	until int64
 
@@ -42,6 +44,7 @@ func newSide(o *Options) *side {
 		s.until = o.At.UnixNano()
 	}
 	s.engine = engine.New(o.Config, engine.Options{Observer: &s.findings, OnWindow: s.windows.add, KeepKeys: true})
+	s.library = learn.New(o.Config, learn.Options{Forever: true}) // rows confirm nothing
 	s.requests.side, s.requests.config = s, o.Config
 	s.flights.side, s.findings.side, s.hour.side = s, s, s
 	s.jobs.config = o.Config
