@@ -112,7 +112,7 @@ func (p *Prepared) fits(now int64, cl class) bool {
 	for i := range p.entries {
 		en := &p.entries[i]
 		s := en.scope
-		if s.state&^flagDipped != en.state {
+		if s.state&^(flagDipped|flagRefusals) != en.state {
 			return false
 		}
 		l := en.limit
@@ -148,7 +148,7 @@ func (e *Engine) freshen(now int64, p *Prepared) {
 		en := &p.entries[i]
 		switch en.limit.kind {
 		case kindRate:
-			en.scope.refill(now, en.cold.ratio())
+			en.scope.refill(now, en.ratio())
 		case kindConcurrency, kindQuota:
 			e.current(now, en)
 		}
@@ -217,7 +217,7 @@ func (e *Engine) refuse(r *record, refused *RefusedError) {
 // nextTokens is the instant at which a bucket has what a request needs.
 func (en *entry) nextTokens(now int64) int64 {
 	burst := en.limit.burst
-	ratio := en.cold.ratio()
+	ratio := en.ratio()
 	en.scope.refill(now, ratio)
 	return en.scope.nextTokens(now, burst, en.limit.tokensFor(en.cost), ratio)
 }
@@ -227,6 +227,14 @@ func (c *coldScope) ratio() ratio {
 		return c.rate.ratio
 	}
 	return c.limit.rate
+}
+
+// ratio is that of the entry's key, without a look at the key where all of the limit have the same.
+func (en *entry) ratio() ratio {
+	if en.limit.adaptive == nil {
+		return en.limit.rate
+	}
+	return en.cold.ratio()
 }
 
 // penalized tells whether the key's penalty is not over.
@@ -281,7 +289,7 @@ func (e *Engine) grant(now int64, r *record, cl class) {
 		s.pins++
 		switch en.limit.kind {
 		case kindRate:
-			if !en.limit.shadow || s.hasTokens(now, en.limit.burst, en.limit.tokensFor(en.cost), en.cold.ratio()) {
+			if !en.limit.shadow || s.hasTokens(now, en.limit.burst, en.limit.tokensFor(en.cost), en.ratio()) {
 				s.used += en.cost
 			}
 		case kindConcurrency:

@@ -23,7 +23,7 @@ func findField(fields []Field, name string) string {
 	value := ""
 	for i := range fields {
 		f := &fields[i]
-		if f.Name != name && (len(f.Name) != len(name) || !strings.EqualFold(f.Name, name)) {
+		if !sameName(f.Name, name) {
 			continue
 		}
 		if v := trimField(f.Value); value == "" {
@@ -34,6 +34,9 @@ func findField(fields []Field, name string) string {
 	}
 	return value
 }
+
+// sameName tells whether two names are one field's: case does not count.
+func sameName(a, b string) bool { return len(a) == len(b) && (a == b || strings.EqualFold(a, b)) }
 
 // trimField takes the blanks off a value, of which there are hardly ever any.
 func trimField(value string) string {
@@ -98,13 +101,40 @@ func (r *reader) text(fields []Field) (text string, found bool) {
 
 // number reads one number. found is false where the field is missing, ok where it holds no number. careful says which of two
 // different numbers in one field is the cautious one.
-func (r *reader) number(fields []Field, careful func(a, b decimal) decimal) (d decimal, found, ok bool) {
-	text, found := r.text(fields)
+func (r *reader) number(from *Response, careful func(a, b decimal) decimal) (d decimal, found, ok bool) {
+	if r == nil {
+		return decimal{}, false, false
+	}
+	if n, known := r.known(from); known {
+		return decimal{mantissa: n}, true, true
+	}
+	text, found := r.text(from.Fields)
 	if !found {
 		return decimal{}, false, false
 	}
 	d, ok = listNumber(text, careful)
 	return d, true, ok
+}
+
+// known is the number in a field that the caller has read already: the only one of its name, and all of it.
+func (r *reader) known(from *Response) (n int64, ok bool) {
+	if len(from.Numbers) != len(from.Fields) || r.index >= 0 || r.pattern != nil {
+		return 0, false
+	}
+	place := -1
+	for i := range from.Fields {
+		if !sameName(from.Fields[i].Name, r.name) {
+			continue
+		}
+		if place >= 0 {
+			return 0, false
+		}
+		place = i
+	}
+	if place < 0 || from.Numbers[place] < 0 {
+		return 0, false
+	}
+	return from.Numbers[place], true
 }
 
 func smallest(a, b decimal) decimal {

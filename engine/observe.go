@@ -11,13 +11,14 @@ type shown struct {
 type note struct{ header, text string }
 
 // read takes a response's headers apart. What makes no sense in itself is appended to the notes.
-func (y *syncHeaders) read(fields []Field, now int64, notes []note) (shown, []note) {
+func (y *syncHeaders) read(from *Response, now int64, notes []note) (shown, []note) {
 	var out shown
+	fields := from.Fields
 	if y.whenName != "" && findField(fields, y.whenName) != y.whenEquals {
 		return out, notes
 	}
 	number := func(r *reader, header string, careful func(a, b decimal) decimal) (decimal, bool) {
-		d, found, ok := r.number(fields, careful)
+		d, found, ok := r.number(from, careful)
 		if found && (!ok || d.negative()) {
 			notes = append(notes, note{header, findField(fields, r.name)})
 			return d, false
@@ -98,7 +99,7 @@ func (x *shown) left(maximum int64) (remaining int64, ok bool, tooMuch string) {
 
 // observe reads what a response shows of one quota.
 func (e *Engine) observe(now int64, l *landing, en *entry) {
-	x, notes := en.limit.sync.read(l.response.Fields, now, e.notes[:0])
+	x, notes := en.limit.sync.read(l.response, now, e.notes[:0])
 	s, c, q := en.scope, en.cold, en.cold.quota
 	e.current(now, en)
 	if x.hasMaximum {

@@ -18,6 +18,9 @@ type Response struct {
 	// Fields are the header's, at least those that the provider's documents name, Retry-After, Date, Age and the RateLimit
 	// fields.
 	Fields []Field
+	// Numbers hold, where they are not nil, the value of each field that is 1 to 18 digits and nothing else, and -1 for the
+	// others: what a caller who has read the digits already can spare the engine. They change nothing.
+	Numbers []int64
 	// Body is its text, or the beginning of it; needed only where errors.rateLimited reads it.
 	Body string
 }
@@ -159,13 +162,17 @@ func (en *entry) penalize(now, granted, base, most int64) {
 	}
 	p.set = now
 	p.end = max(p.end, saturatedAdd(now, min(grown(base, p.row), most)))
-	en.scope.set(flagPenalized)
+	en.scope.set(flagPenalized | flagRefusals)
 }
 
 // forgive ends a row of refusals.
 func (en *entry) forgive(granted int64) {
-	if p := en.cold.penalty; p != nil && granted > p.set {
+	if !en.scope.has(flagRefusals) { // nearly always, and then nothing but the scope is read
+		return
+	}
+	if p := en.cold.penalty; granted > p.set {
 		p.row = 0
+		en.scope.clear(flagRefusals)
 	}
 }
 

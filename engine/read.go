@@ -85,7 +85,7 @@ func (out *Reading) readPenalty(e *Engine, now int64, p *Prepared, rules *errorR
 }
 
 func (out *Reading) readQuota(now int64, en *entry, r *Response) {
-	x, notes := en.limit.sync.read(r.Fields, now, nil)
+	x, notes := en.limit.sync.read(r, now, nil)
 	maximum := en.cold.maximum(now, en.variant)
 	var limit struct {
 		Limit     string     `json:"limit"`

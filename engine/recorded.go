@@ -96,12 +96,33 @@ func (e *Engine) Decline(now int64, p *Prepared, retry bool, reason Reason) {
 // Now is the latest instant that the engine has seen.
 func (e *Engine) Now() int64 { return e.now }
 
-// Touch reads what Force and Reserve will read, so that waits for memory pass together where many requests are about to come. The
-// result means nothing.
-func (p *Prepared) Touch() int64 {
-	n := int64(p.priority)
-	for i := range p.entries {
-		n += p.entries[i].scope.used + int64(p.entries[i].id)
+// Touch reads what Force, Settle and Release of these requests will read. Where many requests are about to come, their keys are
+// rarely in a cache, and waits for memory that do not depend on each other pass together: so all requests are read before all
+// entries, and those before all keys. The result means nothing; it is there so that the reads are.
+func (*Engine) Touch(all []*Prepared) (sum int64) {
+	for _, p := range all {
+		sum += int64(p.priority)
 	}
-	return n
+	for _, p := range all {
+		for i := range p.entries {
+			sum += p.entries[i].cost + int64(p.entries[i].id)
+		}
+	}
+	for _, p := range all {
+		for i := range p.entries {
+			en := &p.entries[i]
+			sum += en.scope.used
+			if en.limit.kind == kindQuota {
+				sum += int64(en.cold.variant)
+			}
+		}
+	}
+	for _, p := range all {
+		for i := range p.entries {
+			if q := p.entries[i].cold.quota; p.entries[i].limit.kind == kindQuota {
+				sum += q.start + q.timelineFrom + q.recent
+			}
+		}
+	}
+	return sum
 }

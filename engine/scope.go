@@ -38,6 +38,8 @@ const (
 	flagFresh
 	// flagDipped: a critical request was granted beyond U - R. Not a slow flag.
 	flagDipped
+	// flagRefusals: there is a penalty, and its row is not 0. Not a slow flag.
+	flagRefusals
 
 	flagBits   = 8
 	generation = 1 << flagBits

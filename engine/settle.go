@@ -46,7 +46,7 @@ func (e *Engine) land(now int64, t Ticket, response *Response) {
 		switch en.limit.kind {
 		case kindRate:
 			if actual, ok := en.actual(response); ok && !en.limit.shadow {
-				en.scope.refill(now, en.cold.ratio())
+				en.scope.refill(now, en.ratio())
 				en.scope.used = saturatedAdd(en.scope.used, actual-en.cost)
 			}
 		case kindQuota:
@@ -76,7 +76,7 @@ func (en *entry) actual(r *Response) (units int64, ok bool) {
 	if en.limit.costFrom == nil {
 		return 0, false
 	}
-	d, _, ok := en.limit.costFrom.number(r.Fields, largest)
+	d, _, ok := en.limit.costFrom.number(r, largest)
 	if !ok || d.negative() {
 		return 0, false
 	}

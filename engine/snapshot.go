@@ -247,7 +247,7 @@ func (e *Engine) restoreScope(now int64, from *ScopeState) uint32 {
 	s, c := e.slab.hot(id), e.slab.cold(id)
 	if from.PenaltySetNanos != 0 {
 		c.penalty = &penalty{end: from.PenaltyEndNanos, set: from.PenaltySetNanos, row: from.PenaltyRow}
-		s.set(flagPenalized)
+		s.set(flagPenalized | flagRefusals)
 	}
 	switch l.kind {
 	case kindRate:

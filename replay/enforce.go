@@ -73,12 +73,8 @@ func (s *side) arrive(b *journal.Batch, rec *journal.Record, q *request) {
 // keep copies the response: the batch is gone before it is read. A request that was refused then has no response; it is taken to
 // succeed at once.
 func (a *arrival) keep(b *journal.Batch, rec *journal.Record) {
-	fields := a.response.Fields[:0]
-	for i, name := range b.Fields(rec) {
-		fields = append(fields, engine.Field{Name: name, Value: viewOf(b.Value(rec, i).Text)})
-	}
-	a.text = ownText(a.text[:0], fields)
-	a.response = engine.Response{Status: int(rec.Status), Fields: fields, Body: b.Body(rec)}
+	readResponse(&a.response, b, rec)
+	a.text = ownText(a.text[:0], a.response.Fields)
 	if a.response.Status == 0 && b.Refused(rec) != "" {
 		a.response.Status = assumedStatus
 	}

@@ -20,7 +20,6 @@ type flight struct {
 	// record is where the response's values are, while the batch is the present one; else detached.
 	record   *journal.Record
 	response engine.Response
-	fields   []engine.Field
 	// text holds the values of a response that outlives its batch.
 	text []byte
 }
@@ -130,7 +129,7 @@ func (f *flights) land() int32 {
 	slot := f.pop().slot
 	fl := &f.slots[slot]
 	if fl.record != nil {
-		fl.read(f.batch)
+		readResponse(&fl.response, f.batch, fl.record)
 	}
 	if fl.job != nil {
 		fl.job.latency.add(fl.latency)
@@ -139,14 +138,14 @@ func (f *flights) land() int32 {
 	return slot
 }
 
-// read fills in the response from the present batch, whose text it shares.
-func (fl *flight) read(b *journal.Batch) {
-	rec := fl.record
-	fl.fields = fl.fields[:0]
+// readResponse fills in a response, whose values share the batch's text.
+func readResponse(r *engine.Response, b *journal.Batch, rec *journal.Record) {
+	fields, numbers := r.Fields[:0], r.Numbers[:0]
 	for i, name := range b.Fields(rec) {
-		fl.fields = append(fl.fields, engine.Field{Name: name, Value: viewOf(b.Value(rec, i).Text)})
+		v := b.Value(rec, i)
+		fields, numbers = append(fields, engine.Field{Name: name, Value: viewOf(v.Text)}), append(numbers, v.Number)
 	}
-	fl.response = engine.Response{Status: int(rec.Status), Fields: fl.fields, Body: b.Body(rec)}
+	*r = engine.Response{Status: int(rec.Status), Fields: fields, Numbers: numbers, Body: b.Body(rec)}
 }
 
 // viewOf is the text of bytes without a copy: it holds as long as they stay as they are. The engine keeps nothing of a response.
@@ -161,8 +160,8 @@ func (f *flights) detach(b *journal.Batch) {
 		if fl.record == nil {
 			continue
 		}
-		fl.read(b)
-		fl.text = ownText(fl.text[:0], fl.fields)
+		readResponse(&fl.response, b, fl.record)
+		fl.text = ownText(fl.text[:0], fl.response.Fields)
 		fl.record = nil
 	}
 }

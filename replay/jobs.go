@@ -10,13 +10,14 @@ import (
 	"github.com/tapyr/tapyr/validate"
 )
 
-// jobTally counts what a job did.
+// jobTally counts what a job did. What nearly every row counts stands side by side.
 type jobTally struct {
-	name, account                           string
 	requests, retries, refused, rateLimited int64
-	latency                                 latencies
 	// pages counts the runs that took so many first attempts; the last element counts those that took more.
 	pages     [1025]int64
+	latency   latencies
+	name      string
+	account   string
 	instances map[string]*instance
 }
 

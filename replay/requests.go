@@ -64,29 +64,43 @@ func (t *requests) begin() {
 	}
 }
 
-// lookUp finds the requests that are known already, and touches what their rows will need.
-func (t *requests) lookUp(b *journal.Batch, block []journal.Record, known *[ahead]*request) {
+// lookUp finds the requests that are known already, and reads what their rows will read: waits for memory that do not depend on
+// each other pass together, and they are most of what a row costs where each is of another request.
+func (t *requests) lookUp(block []journal.Record, known *[ahead]*request) {
 	for i := range block {
 		known[i] = nil
 		if number := int(block[i].Request); uint(number) < uint(len(t.list)) {
 			known[i] = t.list[number]
 		}
 	}
-	touched := int64(0)
-	for i := range block {
-		if q := known[i]; q != nil && q.prepared != nil {
-			touched += q.prepared.Touch()
-			if q.instance != nil {
-				touched += q.instance.pages
-			}
+	var room [ahead]*engine.Prepared
+	prepared := room[:0]
+	for _, q := range known[:len(block)] {
+		if q != nil && q.prepared != nil {
+			prepared = append(prepared, q.prepared)
 		}
-		if rec := &block[i]; len(b.Fields(rec)) > 0 {
-			if text := b.Value(rec, 0).Text; len(text) > 0 {
-				touched += int64(text[0])
-			}
+	}
+	touched := t.side.engine.Touch(prepared)
+	for i := range block {
+		if q := known[i]; q != nil {
+			touched += q.touch(block[i].LatencyNanos)
 		}
 	}
 	t.touched += touched
+}
+
+// touch reads what granted and the landing of a row will read.
+func (q *request) touch(latency int64) (sum int64) {
+	if q.use.series != nil {
+		sum += q.use.series.present
+	}
+	if q.instance != nil {
+		sum += q.instance.pages
+	}
+	if q.job != nil {
+		sum += q.job.requests + q.job.pages[0] + q.job.latency.cells[cellOf(latency)]
+	}
+	return sum
 }
 
 // of is the request of a record.

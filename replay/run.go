@@ -80,7 +80,7 @@ func Run(ctx context.Context, rows *journal.Reader, sides ...Options) ([]*Report
 
 // ahead is how many rows are looked up before they are taken one by one. Looking up is waiting for memory, and waits that do not
 // depend on each other pass together.
-const ahead = 32
+const ahead = 64
 
 // feed takes the rows of a batch.
 func (s *side) feed(b *journal.Batch) error {
@@ -89,7 +89,7 @@ func (s *side) feed(b *journal.Batch) error {
 	for rest := b.Records; len(rest) > 0; {
 		block := rest[:min(len(rest), ahead)]
 		rest = rest[len(block):]
-		s.requests.lookUp(b, block, &known)
+		s.requests.lookUp(block, &known)
 		for i := range block {
 			rec := &block[i]
 			if s.until != noInstant && rec.AtNanos > s.until {

@@ -301,7 +301,7 @@ func (in *input) lineParser(head []byte) func() lineParser {
 		}
 	}
 	return func() lineParser {
-		return &scanner{builder: r.builder()}
+		return &scanner{builder: r.builder(), ahead: true}
 	}
 }
 

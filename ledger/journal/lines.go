@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	chunkBytes = 1 << 20
+	chunkBytes = 1 << 18
 	// maxLineBytes is the longest line that is kept in memory. A longer one is a bad row: some file without newlines must not
 	// take all memory there is.
 	maxLineBytes = 64 << 20
@@ -25,7 +25,8 @@ type source interface {
 	close()
 }
 
-// lineParser appends the row of one line to its batch.
+// lineParser appends the row of one line to its batch, by the time of finish at the latest; what is wrong with it is either
+// returned or already among the batch's bad rows.
 type lineParser interface {
 	line(b []byte, line, number int64) error
 	use(*Batch)
@@ -215,20 +216,27 @@ func parseLines(p lineParser, b *Batch, job *lineJob) *Batch {
 		}
 		b.count++
 		if err := p.line(line, b.lines, b.count); err != nil {
-			if text == nil && job.text[len(job.text)-1] != '\n' {
-				err = fmt.Errorf("%w (the last line has no newline: was the file cut off?)", err)
-			}
 			b.addBad(b.lines, b.count, err)
 		}
 	}
-	if job.long {
-		b.lines++
-		b.count++
-		b.addBad(b.lines, b.count, errLongLine)
-	}
 	out := p.finish()
+	if n := len(job.text); n > 0 && job.text[n-1] != '\n' {
+		out.suspectCut()
+	}
+	if job.long {
+		out.lines++
+		out.count++
+		out.addBad(out.lines, out.count, errLongLine)
+	}
 	out.measure()
 	return out
+}
+
+// suspectCut says of a bad last line that it has no newline.
+func (b *Batch) suspectCut() {
+	if n := len(b.bad); n > 0 && b.bad[n-1].Line == b.lines {
+		b.bad[n-1].Err = fmt.Errorf("%w (the last line has no newline: was the file cut off?)", b.bad[n-1].Err)
+	}
 }
 
 // addBad counts a bad row and keeps the first ones.

@@ -23,6 +23,12 @@ type scanner struct {
 	turn    int
 	// recent are the last sets of header names, the newest first.
 	recent [4]*fieldPattern
+	// ahead lets rows be read before their requests are looked up; line then reports some bad rows to the batch and not to its
+	// caller. guesses are those rows, and streak is how many spellings in a row were known.
+	ahead   bool
+	guesses []guess
+	streak  int
+	touched uint64 // what settle has read, so that it reads
 	// misses counts lines in another layout, less those in the canonical one: beyond a bound the try is not worth it.
 	misses int
 
@@ -51,6 +57,21 @@ const maxMisses = 64
 
 // line reads one line, which is not blank. line and number are relative to the batch.
 func (s *scanner) line(b []byte, line, number int64) error {
+	if s.ahead && s.streak >= sureAfter {
+		if s.guess(b, line, number) {
+			if len(s.guesses) == aheadRows {
+				s.settle()
+			}
+			return nil
+		}
+		s.settle()
+		s.streak = 0
+	}
+	return s.one(b, line, number)
+}
+
+// one reads one line.
+func (s *scanner) one(b []byte, line, number int64) error {
 	n, text, values := len(s.batch.Records), len(s.batch.text), len(s.batch.values)
 	var rec Record
 	rec.Line, rec.Number = line, number
@@ -79,22 +100,8 @@ func (s *scanner) line(b []byte, line, number int64) error {
 
 // canonical reads the layout of AppendJSON.
 func (s *scanner) canonical(b []byte, rec *Record) bool {
-	p := 1
-	if bytes.HasPrefix(b, []byte(`{"id":"`)) {
-		end := plainEnd(b, 7)
-		if end >= len(b) || b[end] != '"' || end == 7 {
-			return false
-		}
-		id := b[7:end]
-		rec.id, rec.idHash = s.batch.addText(id), maphash.Bytes(s.symbols.seed, id)|1
-		p = end + 2
-		if p > len(b) || b[p-1] != ',' {
-			return false
-		}
-	} else if len(b) == 0 || b[0] != '{' {
-		return false
-	}
-	if p = s.canonicalTime(b, p, rec); p < 0 {
+	p := s.canonicalHead(b, rec)
+	if p < 0 {
 		return false
 	}
 	end, number, ok := s.canonicalRequest(b, p)
@@ -103,6 +110,27 @@ func (s *scanner) canonical(b []byte, rec *Record) bool {
 	}
 	rec.Request = number
 	return s.canonicalOutcome(b, end, rec)
+}
+
+// canonicalHead reads the id, where there is one, and the instant, and returns the place behind them, or -1.
+func (s *scanner) canonicalHead(b []byte, rec *Record) int {
+	const name = `{"id":"`
+	p := 1
+	if len(b) > len(name) && string(b[:len(name)]) == name {
+		end := plainEnd(b, len(name))
+		if end >= len(b) || b[end] != '"' || end == len(name) {
+			return -1
+		}
+		id := b[len(name):end]
+		rec.id, rec.idHash = s.batch.addText(id), maphash.Bytes(s.symbols.seed, id)|1
+		p = end + 2
+		if p > len(b) || b[p-1] != ',' {
+			return -1
+		}
+	} else if len(b) == 0 || b[0] != '{' {
+		return -1
+	}
+	return s.canonicalTime(b, p, rec)
 }
 
 // canonicalTime reads "ts":"2026-11-01T00:00:07.250Z", and returns the place behind the comma that follows, or -1.
@@ -157,15 +185,13 @@ var afterRequest = [][]byte{[]byte(statusName), []byte(refusedName), []byte(head
 // canonicalRequest recognises the members that describe the request, and returns where they end. A text that is known has
 // been parsed: it is a list of whole members, so what follows it stands at the row's own level, whatever it contains.
 func (s *scanner) canonicalRequest(b []byte, p int) (end int, number int32, ok bool) {
-	for _, n := range s.lengths {
-		if end = p + n; n > 0 && len(b) > end+len(statusName) && string(b[end:end+len(statusName)]) == statusName {
-			text := b[p:end]
-			if number, ok = s.known.lookup(s.symbols.fingerprint(text)); ok {
-				return end, number, true
-			}
-			break
+	if end = s.likelyEnd(b, p); end >= 0 {
+		if number, ok = s.known.lookup(s.symbols.fingerprint(b[p:end])); ok {
+			s.streak++
+			return end, number, true
 		}
 	}
+	s.streak = 0
 	for _, next := range afterRequest {
 		if n := bytes.Index(b[p:], next); n >= 0 {
 			end = p + n
@@ -178,6 +204,16 @@ func (s *scanner) canonicalRequest(b []byte, p int) (end int, number int32, ok b
 		}
 	}
 	return 0, 0, false
+}
+
+// likelyEnd is the end of a request's members, if it is as far away as that of one of the last; else -1.
+func (s *scanner) likelyEnd(b []byte, p int) int {
+	for _, n := range s.lengths {
+		if end := p + n; n > 0 && len(b) > end+len(statusName) && string(b[end:end+len(statusName)]) == statusName {
+			return end
+		}
+	}
+	return -1
 }
 
 // requestText numbers the request that a text of canonical layout describes.

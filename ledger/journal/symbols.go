@@ -157,6 +157,14 @@ func (t *spellings) lookup(f fingerprint) (number int32, ok bool) {
 	}
 }
 
+// peek reads the place of a text. The result means nothing.
+func (t *spellings) peek(f fingerprint) uint64 {
+	if len(t.slots) == 0 {
+		return 0
+	}
+	return t.slots[f.b&uint64(len(t.slots)-1)].a
+}
+
 // insert remembers a text that is not known yet.
 func (t *spellings) insert(f fingerprint, number int32) {
 	if t.used >= maxCached || number < 0 {
