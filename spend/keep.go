@@ -128,13 +128,7 @@ func (s *step) tally(e *book.Event, sign int64) error {
 	if e == nil {
 		return nil
 	}
-	t := &book.Tally{
-		Policy: s.m.policy, Day: e.Day, Capability: e.Capability,
-		RouteClass: e.RouteClass, Disposition: e.Disposition,
-	}
-	if e.Route != "" && e.RouteClass == "" {
-		t.RouteClass = e.Route // a route without a class is one of its own
-	}
+	t := tallyOf(e)
 	record, err := s.tx.Get(t.Key())
 	if err != nil {
 		return err
@@ -154,6 +148,15 @@ func (s *step) tally(e *book.Event, sign int64) error {
 		t.Settled = add(t.Settled, e.Actual)
 	}
 	return s.tx.Put(t)
+}
+
+// tallyOf is the tally that counts an event, at nought.
+func tallyOf(e *book.Event) *book.Tally {
+	t := &book.Tally{Policy: e.Policy, Day: e.Day, Capability: e.Capability, RouteClass: e.RouteClass, Disposition: e.Disposition}
+	if e.Route != "" && e.RouteClass == "" {
+		t.RouteClass = e.Route // a route without a class is one of its own
+	}
+	return t
 }
 
 func (s *step) countDeferred(e *book.Event, sign int64) {

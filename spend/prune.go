@@ -65,10 +65,14 @@ func (s *step) prune(after int64, done *Pruned) (last int64, more bool, err erro
 		}
 	}
 	var seqs []int64
+	var over []*book.Event
 	for _, e := range events {
 		erased, err := s.pruneEvent(e, done)
 		if err != nil {
 			return after, false, err
+		}
+		if len(erased) > 0 {
+			over = append(over, e)
 		}
 		seqs = append(seqs, erased...)
 		after = e.AdmissionSeq
@@ -76,7 +80,11 @@ func (s *step) prune(after int64, done *Pruned) (last int64, more bool, err erro
 	if len(seqs) > 0 {
 		slices.Sort(seqs)
 		done.Entries = int64(len(seqs))
-		if _, err := s.seal("", chain.Prune(seqs)); err != nil {
+		counted, err := s.countPruned(over)
+		if err != nil {
+			return after, false, err
+		}
+		if _, err := s.seal("", append(chain.Prune(seqs), counted)); err != nil {
 			return after, false, err
 		}
 	}

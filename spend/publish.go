@@ -238,7 +238,7 @@ func (s *step) recount(current window.Window) error {
 			return err
 		}
 		inside := current.Start.IsZero() || current.Contains(old.DecidedAt)
-		if !inside || old.WindowStart.Equal(current.Start) {
+		if !inside || old.WindowStart.Equal(current.Start) || old.Pruned { // what was spent on a pruned event is known only in sums
 			continue
 		}
 		e := old.Clone()

@@ -377,6 +377,10 @@ func CheckBook(t testing.TB, store book.Store, policy string) {
 			t.Errorf("chain: %+v %+v, %v", result, result.Break, err)
 		}
 	})
+	audit, err := spend.Audit(context.Background(), store, time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC))
+	if err != nil || audit.Difference != nil {
+		t.Errorf("audit: %v, %v", audit.Difference, err)
+	}
 }
 
 func checkStatus(t testing.TB, tx book.Tx, policy string, deferred map[string]int64, first time.Time) {
