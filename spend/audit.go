@@ -2,12 +2,14 @@ package spend
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"maps"
 	"slices"
 	"strconv"
 	"time"
 
+	"github.com/tapyr/tapyr/spend/audit"
 	"github.com/tapyr/tapyr/spend/book"
 	"github.com/tapyr/tapyr/spend/chain"
 )
@@ -19,26 +21,33 @@ import (
 // The chain does not hold the payload's reference, the variables and the response of an event, which have horizons of their own,
 // so those are not compared. Of a status, the next deadline and the latest window are bounded only: time moves both without an
 // entry. It holds the derived events in memory.
-func Audit(ctx context.Context, store book.Store, now time.Time) (book.Audit, error) {
+func Audit(ctx context.Context, store book.Store, now time.Time) (audit.Result, error) {
 	a := &auditor{policies: make(map[string]*derivation), now: now.UTC()}
 	err := store.View(ctx, func(tx book.Tx) error {
 		*a = auditor{policies: make(map[string]*derivation), now: now.UTC()}
-		if err := a.walk(ctx, tx); err != nil || a.audit.Difference != nil {
+		if err := a.walk(ctx, tx); err != nil || a.result.Difference != nil {
 			return err
 		}
 		return a.compare(tx)
 	})
-	return a.audit, err
+	var damage *audit.DamageError
+	if errors.As(err, &damage) { // what cannot be read differs from anything that was written
+		a.result.Difference = &audit.Difference{
+			Policy: damage.Key.Policy, Record: "row", Name: strconv.Quote(damage.Key.Name), Field: damage.Table + "." + damage.Column,
+			Stored: damage.Reason, Derived: "a value that can be read",
+		}
+		return a.result, nil
+	}
+	return a.result, err
 }
 
 // auditor is one audit.
 type auditor struct {
-	audit    book.Audit
+	result   audit.Result
 	policies map[string]*derivation
 	now      time.Time
-	// erased are the entries without a body; unaccounted is how many of them come before the entry of their pruning, which tells
-	// what they counted: until then, what is derived is less than what was.
-	erased      map[int64]bool
+	// unaccounted is how many entries without a body came before the entry of their pruning, which tells what they counted: until
+	// then, what is derived is less than what was.
 	unaccounted int64
 }
 
@@ -50,18 +59,27 @@ type derivation struct {
 	bySeq map[int64]*book.Event
 	// pending is an attempt whose route was down: if the next entry takes another route, both are one step of the event.
 	pending *pendingAttempt
+	// prunings are the prunings of the policy's events, isPruned those by the entry of their admission.
+	prunings []pruning
+	isPruned map[int64]bool
+}
+
+// pruning is what one entry says of the events whose entries it erased.
+type pruning struct {
+	seq    int64
+	events []int64
+	left   string
 }
 
 type pendingAttempt struct{ old, event *book.Event }
 
 // differs is the error that ends a walk at a difference.
-type differs struct{ d *book.Difference }
+type differs struct{ d *audit.Difference }
 
 func (e differs) Error() string { return e.d.String() }
 
 // walk derives the books of all policies.
 func (a *auditor) walk(ctx context.Context, tx book.Tx) error {
-	a.erased = make(map[int64]bool)
 	for entry, err := range tx.Entries(1) {
 		if err == nil {
 			err = ctx.Err()
@@ -70,7 +88,7 @@ func (a *auditor) walk(ctx context.Context, tx book.Tx) error {
 			err = a.entry(entry)
 		}
 		if found, ok := err.(differs); ok { //nolint:errorlint // it is made here and never wrapped
-			a.audit.Difference = found.d
+			a.result.Difference = found.d
 			return nil
 		}
 		if err != nil {
@@ -82,7 +100,7 @@ func (a *auditor) walk(ctx context.Context, tx book.Tx) error {
 			return err
 		}
 	}
-	a.audit.Policies = int64(len(a.policies))
+	a.result.Policies = int64(len(a.policies))
 	return nil
 }
 
@@ -90,7 +108,7 @@ func (a *auditor) walk(ctx context.Context, tx book.Tx) error {
 func (a *auditor) of(policy string) *derivation {
 	d := a.policies[policy]
 	if d == nil {
-		d = &derivation{bySeq: make(map[int64]*book.Event), shadow: &shadow{records: make(map[book.Key]book.Record)}}
+		d = &derivation{bySeq: make(map[int64]*book.Event), isPruned: make(map[int64]bool), shadow: &shadow{records: make(map[book.Key]book.Record)}}
 		d.step = &step{m: New(nil, policy), tx: d.shadow}
 		a.policies[policy] = d
 	}
@@ -112,7 +130,7 @@ func (a *auditor) compare(tx book.Tx) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		d := names[name]
-		for _, compare := range [...]func(book.Tx, *derivation) (*book.Difference, error){
+		for _, compare := range [...]func(book.Tx, *derivation) (*audit.Difference, error){
 			a.compareEvents, a.compareRecords, a.compareStatus,
 		} {
 			found, err := compare(tx, d)
@@ -120,7 +138,7 @@ func (a *auditor) compare(tx book.Tx) error {
 				return err
 			}
 			if found != nil {
-				a.audit.Difference = found
+				a.result.Difference = found
 				return nil
 			}
 		}
@@ -128,55 +146,58 @@ func (a *auditor) compare(tx book.Tx) error {
 	return nil
 }
 
-// compareEvents compares in the order of admission.
-func (a *auditor) compareEvents(tx book.Tx, d *derivation) (*book.Difference, error) {
-	seen := make(map[int64]bool)
-	for stored, err := range tx.Events(book.Query{Policy: d.step.m.policy}) {
+// compareEvents compares in the order of admission, and then what is left of those that were pruned.
+func (a *auditor) compareEvents(tx book.Tx, d *derivation) (*audit.Difference, error) {
+	stored := make(map[int64]*book.Event) // only those that are pruned; the others leave a nil
+	for e, err := range tx.Events(book.Query{Policy: d.step.m.policy}) {
 		if err != nil {
 			return nil, err
 		}
-		derived := d.bySeq[stored.AdmissionSeq]
-		if derived == nil && a.erased[stored.AdmissionSeq] {
-			a.audit.PrunedEvents++
-			derived = a.prunedEvent(stored)
+		derived := d.bySeq[e.AdmissionSeq]
+		if derived == nil && d.isPruned[e.AdmissionSeq] {
+			stored[e.AdmissionSeq] = e
+			continue
 		}
-		if derived == nil {
-			return book.Compare(stored, nil), nil
+		var want book.Record
+		if derived != nil {
+			want = derived
 		}
-		if found := book.Compare(stored, derived); found != nil {
+		if found := audit.Compare(e, want); found != nil {
 			return found, nil
 		}
-		seen[stored.AdmissionSeq] = true
-		a.audit.Events++
+		stored[e.AdmissionSeq] = nil
+		a.result.Events++
 	}
 	for _, seq := range slices.Sorted(maps.Keys(d.bySeq)) {
-		if !seen[seq] {
-			return book.Compare(nil, d.bySeq[seq]), nil
+		if _, seen := stored[seq]; !seen {
+			return audit.Compare(nil, d.bySeq[seq]), nil
 		}
+	}
+	for _, p := range d.prunings {
+		var left []*book.Event
+		for _, seq := range p.events {
+			e := stored[seq]
+			if e == nil {
+				return &audit.Difference{
+					Policy: d.step.m.policy, Record: "event", Name: "admitted at entry " + strconv.FormatInt(seq, 10), Seq: seq,
+					Field: "record", Stored: "missing", Derived: "pruned at entry " + strconv.FormatInt(p.seq, 10),
+				}, nil
+			}
+			left = append(left, e)
+		}
+		if got := audit.Fingerprint(left); got != p.left {
+			return &audit.Difference{
+				Policy: d.step.m.policy, Record: "events", Name: "that entry " + strconv.FormatInt(p.seq, 10) + " pruned", Seq: p.seq,
+				Field: "fingerprint", Stored: got, Derived: p.left,
+			}, nil
+		}
+		a.result.PrunedEvents += int64(len(left))
 	}
 	return nil, nil
 }
 
-// prunedEvent is what must be left of an event whose entries are gone: what they said is not there any more, and its entries are
-// among those that the chain says were erased. What is left of it otherwise, nothing proves.
-func (a *auditor) prunedEvent(stored *book.Event) *book.Event {
-	e := stored.Clone()
-	e.Pruned, e.Route, e.RouteClass, e.Version, e.Result, e.Class, e.Size, e.ContentHash = true, "", "", "", "", "", 0, ""
-	e.Reserved, e.Actual = book.Units{}, book.Units{}
-	e.Outbox, e.Waiting = false, false
-	for _, seq := range [...]*int64{&e.DecisionSeq, &e.LastSeq} {
-		if !a.erased[*seq] {
-			*seq = e.AdmissionSeq
-		}
-	}
-	if !e.State.Final() { // only events that are over are pruned
-		return nil
-	}
-	return e
-}
-
 // compareRecords compares versions, counters and tallies, in the order of their keys.
-func (a *auditor) compareRecords(tx book.Tx, d *derivation) (*book.Difference, error) {
+func (a *auditor) compareRecords(tx book.Tx, d *derivation) (*audit.Difference, error) {
 	for _, kind := range [...]book.Kind{book.KindVersion, book.KindCounter, book.KindTally} {
 		derived := d.shadow.list(kind)
 		stored := make(map[book.Key]book.Record)
@@ -194,11 +215,11 @@ func (a *auditor) compareRecords(tx book.Tx, d *derivation) (*book.Difference, e
 		}
 		slices.SortFunc(keys, book.CompareKeys)
 		for _, key := range keys {
-			if found := book.Compare(stored[key], derived[key]); found != nil && (found.Field != "record" || !nought(stored[key]) || !nought(derived[key])) {
+			if found := audit.Compare(stored[key], derived[key]); found != nil && (found.Field != "record" || !nought(stored[key]) || !nought(derived[key])) {
 				return found, nil
 			}
 			if kind != book.KindVersion {
-				a.audit.Totals++
+				a.result.Totals++
 			}
 		}
 	}
@@ -219,7 +240,7 @@ func nought(r book.Record) bool {
 }
 
 // compareStatus compares a status, and holds what time moves within its bounds.
-func (a *auditor) compareStatus(tx book.Tx, d *derivation) (*book.Difference, error) {
+func (a *auditor) compareStatus(tx book.Tx, d *derivation) (*audit.Difference, error) {
 	record, err := tx.Get(book.StatusKey(d.step.m.policy))
 	if err != nil {
 		return nil, err
@@ -228,11 +249,14 @@ func (a *auditor) compareStatus(tx book.Tx, d *derivation) (*book.Difference, er
 	if d.step.status != nil {
 		derived = d.step.status
 	}
-	if found := book.Compare(record, derived); record == nil || derived == nil || found != nil {
+	if record == nil && derived == nil {
+		return nil, nil
+	}
+	if found := audit.Compare(record, derived); found != nil {
 		return found, nil
 	}
 	stored := record.(*book.Status)
-	found := book.Difference{Policy: stored.Policy, Record: "status", Name: strconv.Quote(stored.Policy)}
+	found := audit.Difference{Policy: stored.Policy, Record: "status", Name: strconv.Quote(stored.Policy)}
 	if first := d.firstDeadline(); !first.IsZero() && (stored.NextDeadline.IsZero() || stored.NextDeadline.After(first)) {
 		found.Field, found.Stored, found.Derived = "next deadline", text(stored.NextDeadline), "at most "+text(first)
 		return &found, nil

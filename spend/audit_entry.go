@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/tapyr/tapyr/spend/audit"
 	"github.com/tapyr/tapyr/spend/book"
 	"github.com/tapyr/tapyr/spend/chain"
 )
@@ -46,13 +47,12 @@ type recorded struct {
 // entry derives what follows from one entry.
 func (a *auditor) entry(entry chain.Entry) error {
 	if entry.Body == nil {
-		a.erased[entry.Seq] = true
 		a.unaccounted++
 		return nil
 	}
 	var r recorded
 	if err := json.Unmarshal(entry.Body, &r); err != nil {
-		return differs{&book.Difference{Record: "entry", Name: strconv.FormatInt(entry.Seq, 10), Seq: entry.Seq, Field: "content", Stored: err.Error(), Derived: "an entry of a book"}}
+		return differs{&audit.Difference{Record: "entry", Name: strconv.FormatInt(entry.Seq, 10), Seq: entry.Seq, Field: "content", Stored: err.Error(), Derived: "an entry of a book"}}
 	}
 	r.Seq = entry.Seq
 	d := a.of(r.Policy)
@@ -81,6 +81,10 @@ func (a *auditor) entry(entry chain.Entry) error {
 		return d.other(&r)
 	case "prune":
 		a.unaccounted -= r.Count
+		d.prunings = append(d.prunings, pruning{r.Seq, r.Counted.Events, r.Counted.Left})
+		for _, seq := range r.Counted.Events {
+			d.isPruned[seq] = true
+		}
 		return s.countAgain(&r.Counted)
 	}
 	return r.differs("kind", r.Kind, "one that this version of tapyr writes")
@@ -88,7 +92,7 @@ func (a *auditor) entry(entry chain.Entry) error {
 
 // differs is the error of a difference at the entry.
 func (r *recorded) differs(field, stored, derived string) error {
-	return differs{&book.Difference{
+	return differs{&audit.Difference{
 		Policy: r.Policy, Record: "entry", Name: strconv.FormatInt(r.Seq, 10), Event: r.EventID, Seq: r.Seq,
 		Field: field, Stored: stored, Derived: derived,
 	}}
@@ -96,9 +100,9 @@ func (r *recorded) differs(field, stored, derived string) error {
 
 // same is nil where what was recorded is what follows, pair by pair: name, recorded, derived.
 func (r *recorded) same(triples ...string) error {
-	for i := 0; i < len(triples); i += 3 {
-		if triples[i+1] != triples[i+2] {
-			return r.differs(triples[i], triples[i+1], triples[i+2])
+	for triple := range slices.Chunk(triples, 3) {
+		if triple[1] != triple[2] {
+			return r.differs(triple[0], triple[1], triple[2])
 		}
 	}
 	return nil
@@ -200,8 +204,8 @@ func (d *derivation) admission(r *recorded, partial bool) error {
 // route is the one that a decision must have taken, nil for none.
 func (r *recorded) route(q *quote, routes []route, partial bool) (*route, error) {
 	if !partial {
-		err := r.same("account_units", book.Plain(r.AccountUnits), book.Plain(q.accountUsed), "capability_units", book.Plain(r.OwnUnits), book.Plain(q.ownUsed),
-			"protected_units", book.Plain(r.ProtectedUnits), book.Plain(q.protected))
+		err := r.same("account_units", audit.Plain(r.AccountUnits), audit.Plain(q.accountUsed), "capability_units", audit.Plain(r.OwnUnits), audit.Plain(q.ownUsed),
+			"protected_units", audit.Plain(r.ProtectedUnits), audit.Plain(q.protected))
 		return q.first(routes), err
 	}
 	if i := slices.IndexFunc(routes, func(x route) bool { return x.name == r.Route }); i >= 0 {
@@ -215,7 +219,7 @@ func (d *derivation) decided(old, e *book.Event, r *recorded) error {
 	e.Version, e.DecidedAt, e.DecisionSeq = d.step.policy.Version, d.step.now, r.Seq
 	err := r.same(
 		"policy_version", r.PolicyVersion, e.Version, "state", string(r.State), string(e.State), "disposition", string(r.Disposition), string(e.Disposition),
-		"route", r.Route, e.Route, "reserved_units", book.Plain(r.ReservedUnits), book.Plain(e.Reserved), "capability", r.Capability, e.Capability,
+		"route", r.Route, e.Route, "reserved_units", audit.Plain(r.ReservedUnits), audit.Plain(e.Reserved), "capability", r.Capability, e.Capability,
 	)
 	if err == nil && e.Route != "" {
 		err = r.same("route_class", r.RouteClass, e.RouteClass, "window_start", text(r.WindowStart), text(e.WindowStart))
@@ -330,7 +334,7 @@ func (d *derivation) other(r *recorded) error {
 		return r.differs("kind", r.Kind, err.Error())
 	}
 	if r.Kind != kindAttempt {
-		if err := r.same("reserved_units", book.Plain(r.ReservedUnits), book.Plain(e.Reserved)); err != nil {
+		if err := r.same("reserved_units", audit.Plain(r.ReservedUnits), audit.Plain(e.Reserved)); err != nil {
 			return err
 		}
 	}

@@ -175,6 +175,9 @@ func (m *Machine) version(tx book.Tx, version string) (*Policy, error) {
 	if p, err = restore(v); err != nil {
 		return nil, err
 	}
+	if p.hash != v.Hash {
+		return nil, &PolicyError{m.policy, version, "its stored content is not the one that was published: run \"tapyr spend verify\""}
+	}
 	m.remember(p)
 	return p, nil
 }

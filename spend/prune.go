@@ -65,14 +65,14 @@ func (s *step) prune(after int64, done *Pruned) (last int64, more bool, err erro
 		}
 	}
 	var seqs []int64
-	var over []*book.Event
+	var over prunedEvents
 	for _, e := range events {
-		erased, err := s.pruneEvent(e, done)
+		left, erased, err := s.pruneEvent(e, done)
 		if err != nil {
 			return after, false, err
 		}
 		if len(erased) > 0 {
-			over = append(over, e)
+			over.before, over.left = append(over.before, e), append(over.left, left)
 		}
 		seqs = append(seqs, erased...)
 		after = e.AdmissionSeq
@@ -101,13 +101,13 @@ func (s *step) retains() bool {
 	return false
 }
 
-// pruneEvent drops what is over of one event and returns the entries that it erased.
-func (s *step) pruneEvent(old *book.Event, done *Pruned) (erased []int64, err error) {
+// pruneEvent drops what is over of one event and returns what is left of it, with the entries that it erased.
+func (s *step) pruneEvent(old *book.Event, done *Pruned) (e *book.Event, erased []int64, err error) {
 	c := s.policy.capabilities[old.Capability]
 	if c == nil || !old.State.Final() {
-		return nil, nil
+		return old, nil, nil
 	}
-	e := old.Clone()
+	e = old.Clone()
 	changed := false
 	if old.Response != "" && s.over(c.retain.Response, old.ResponseAt) {
 		e.Response, e.ResponseAt, changed = "", time.Time{}, true
@@ -119,11 +119,11 @@ func (s *step) pruneEvent(old *book.Event, done *Pruned) (erased []int64, err er
 	}
 	if !old.Pruned && s.over(c.retain.Decision, old.AdmittedAt) {
 		if err := eachEntry(s.tx, old.LastSeq, func(entry chain.Entry) { erased = append(erased, entry.Seq) }); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for _, seq := range erased {
 			if err := s.tx.Erase(seq); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 		}
 		e.Pruned, e.Route, e.RouteClass, e.Version, e.Result, changed = true, "", "", "", "", true
@@ -131,9 +131,9 @@ func (s *step) pruneEvent(old *book.Event, done *Pruned) (erased []int64, err er
 		done.Decisions++
 	}
 	if !changed {
-		return nil, nil
+		return old, nil, nil
 	}
-	return erased, s.tx.Put(e) // not keep: what was counted stays counted
+	return e, erased, s.tx.Put(e) // not keep: what was counted stays counted
 }
 
 // over tells whether a horizon that began at an instant has ended.

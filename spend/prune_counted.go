@@ -5,15 +5,23 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tapyr/tapyr/spend/audit"
 	"github.com/tapyr/tapyr/spend/book"
 	"github.com/tapyr/tapyr/spend/chain"
 )
 
 // prunedCounts is what the events of a pruning had counted: with it the counters still follow from the chain.
 type prunedCounts struct {
+	// Events are they, by the entries of their admission; Left is the fingerprint of what is kept of them, which is that they must
+	// not be admitted again.
+	Events   []int64         `json:"events"`
+	Left     string          `json:"left"`
 	Counters []prunedCounter `json:"counters"`
 	Tallies  []prunedTally   `json:"tallies"`
 }
+
+// prunedEvents are the events of a pruning, as they were and as they are kept.
+type prunedEvents struct{ before, left []*book.Event }
 
 // prunedCounter is what they took of a capability's limit in a window, and so of the account's.
 type prunedCounter struct {
@@ -36,10 +44,11 @@ type prunedTally struct {
 }
 
 // countPruned is the field that says what events counted, as they stood before they were pruned.
-func (s *step) countPruned(events []*book.Event) (chain.Field, error) {
-	counts := prunedCounts{Counters: []prunedCounter{}, Tallies: []prunedTally{}}
+func (s *step) countPruned(events prunedEvents) (chain.Field, error) {
+	counts := prunedCounts{Left: audit.Fingerprint(events.left), Counters: []prunedCounter{}, Tallies: []prunedTally{}}
 	counters, tallies := make(map[book.Key]int), make(map[book.Key]int)
-	for _, e := range events {
+	for _, e := range events.before {
+		counts.Events = append(counts.Events, e.AdmissionSeq)
 		t := tallyOf(e)
 		i, known := tallies[t.Key()]
 		if !known {

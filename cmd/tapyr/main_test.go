@@ -1,6 +1,7 @@
 package main
 
 import (
+	"database/sql"
 	"errors"
 	"os"
 	"os/exec"
@@ -8,7 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	_ "github.com/mattn/go-sqlite3"
 	"github.com/rogpeppe/go-internal/testscript"
+
 	"github.com/tapyr/tapyr/cmd/internal/cli"
 )
 
@@ -25,7 +28,8 @@ func TestMain(m *testing.M) {
 }
 
 // TestScripts runs testdata/*.txtar. In them, "status N CMD..." runs a command
-// and fails unless it exits with N; see the package testscript for the rest.
+// and fails unless it exits with N, and "sql FILE STATEMENT" changes a state
+// file behind tapyr's back; see the package testscript for the rest.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
@@ -37,7 +41,7 @@ func TestScripts(t *testing.T) {
 			}
 			return nil
 		},
-		Cmds:                map[string]func(ts *testscript.TestScript, neg bool, args []string){"status": statusCommand},
+		Cmds:                map[string]func(ts *testscript.TestScript, neg bool, args []string){"status": statusCommand, "sql": sqlCommand},
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 	})
@@ -59,6 +63,21 @@ func statusCommand(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if got != args[0] {
 		ts.Fatalf("%s exited with %s, want %s", args[1], got, args[0])
+	}
+}
+
+// sqlCommand is "sql FILE STATEMENT": what somebody with the file and a shell can do to it.
+func sqlCommand(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: sql FILE STATEMENT")
+	}
+	db, err := sql.Open("sqlite3", "file:"+ts.MkAbs(args[0])+"?mode=rw")
+	ts.Check(err)
+	defer db.Close()
+	result, err := db.Exec(args[1])
+	ts.Check(err)
+	if n, err := result.RowsAffected(); err != nil || n == 0 {
+		ts.Fatalf("%q changed nothing (%v)", args[1], err)
 	}
 }
 

@@ -77,7 +77,7 @@ func (s *Store) openPool(ctx context.Context, name string) error {
 		return err
 	}
 	pool.SetMaxOpenConns(4)
-	s.reads = pool
+	s.reads, s.readsName = pool, name
 	return nil
 }
 

@@ -21,9 +21,12 @@ import (
 // Transactions that come at the same time in one process are committed as one group: each sees what those before it wrote, one
 // that fails leaves nothing behind, and all others are durable with one write to the disk.
 type Spend struct {
-	path    string
-	options Options
-	queue   chan *spendJob
+	path string
+	// dsn is the driver's name of the file.
+	dsn   string
+	queue chan *spendJob
+	// state is what ReadSpend opened; nil for a book that is written.
+	state *Store
 	// closing ends the writer's goroutine, and closed tells that it has ended.
 	closing chan struct{}
 	closed  chan struct{}
@@ -70,11 +73,9 @@ func OpenSpend(ctx context.Context, path string, options Options) (*Spend, error
 	if options.BusyTimeout <= 0 {
 		options.BusyTimeout = spendBusyTimeout
 	}
-	s := &Spend{
-		path: path, options: options,
-		queue: make(chan *spendJob), closing: make(chan struct{}), closed: make(chan struct{}),
-	}
-	if s.writer, err = s.connect("rw"); err != nil {
+	s := newSpend(path)
+	s.dsn = dsn(path, options, "rw") + "&_journal_mode=WAL"
+	if s.writer, err = s.connect(); err != nil {
 		return nil, spendError("open "+path, err)
 	}
 	if options.MaxPages > 0 {
@@ -87,9 +88,26 @@ func OpenSpend(ctx context.Context, path string, options Options) (*Spend, error
 	return s, nil
 }
 
+// ReadSpend opens the book in a state file that is there, for views alone: Update is an error. Errors are as those of OpenSpend.
+func ReadSpend(ctx context.Context, path string, options Options) (*Spend, error) {
+	options.Mode = ReadOnly
+	state, err := Open(ctx, path, options)
+	if err != nil {
+		return nil, err
+	}
+	s := newSpend(path)
+	s.state, s.dsn = state, state.readsName
+	close(s.closed) // there is no writer to wait for
+	return s, nil
+}
+
+func newSpend(path string) *Spend {
+	return &Spend{path: path, queue: make(chan *spendJob), closing: make(chan struct{}), closed: make(chan struct{})}
+}
+
 // connect opens a connection of SQLite's own interface: database/sql would add a pool, its locks and a copy of every argument.
-func (s *Spend) connect(mode string) (*spendTx, error) {
-	c, err := new(sqlite3.SQLiteDriver).Open(dsn(s.path, s.options, mode) + "&_journal_mode=WAL")
+func (s *Spend) connect() (*spendTx, error) {
+	c, err := new(sqlite3.SQLiteDriver).Open(s.dsn)
 	if err != nil {
 		return nil, err
 	}
@@ -98,6 +116,9 @@ func (s *Spend) connect(mode string) (*spendTx, error) {
 
 // Update implements book.Store.
 func (s *Spend) Update(ctx context.Context, fn func(book.Tx) error) error {
+	if s.writer == nil {
+		return spendError("update", errSpendReadOnly)
+	}
 	job := &spendJob{ctx: ctx, fn: fn, done: make(chan struct{})}
 	select {
 	case s.queue <- job:
@@ -259,7 +280,7 @@ func (s *Spend) viewer() (*spendTx, error) {
 		s.idle = s.idle[:n-1]
 		return tx, nil
 	}
-	tx, err := s.connect("rw")
+	tx, err := s.connect()
 	if err == nil {
 		tx.readOnly = true
 	}
@@ -267,7 +288,7 @@ func (s *Spend) viewer() (*spendTx, error) {
 }
 
 // Close implements book.Store. Transactions that have not begun get an error.
-func (s *Spend) Close() error {
+func (s *Spend) Close() (err error) {
 	s.once.Do(func() {
 		s.mu.Lock()
 		close(s.closing)
@@ -277,9 +298,14 @@ func (s *Spend) Close() error {
 		s.idle = nil
 		s.mu.Unlock()
 		<-s.closed
-		s.writer.close()
+		if s.writer != nil {
+			s.writer.close()
+		}
+		if s.state != nil {
+			err = s.state.Close()
+		}
 	})
-	return nil
+	return err
 }
 
 // spendError wraps an error of SQLite. One that is wrapped already stays as it is.

@@ -8,12 +8,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tapyr/tapyr/spend/audit"
 	"github.com/tapyr/tapyr/spend/book"
 	"github.com/tapyr/tapyr/spend/chain"
 )
 
 // spendTable is how a kind of record is kept.
 type spendTable struct {
+	// name and columns are the table's; decode reads the columns in this order.
+	name    string
+	columns []string
 	// get selects one record by the arguments that key makes; list those of a policy, or all where it is empty.
 	get  string
 	key  func(book.Key) []driver.Value
@@ -27,6 +31,7 @@ type spendTable struct {
 // newSpendTable writes the statements. The first columns, as many as key says, are the primary key.
 func newSpendTable(name string, columns []string, keys int, t spendTable) spendTable {
 	all := strings.Join(columns, ", ")
+	t.name, t.columns = name, columns
 	t.get = "SELECT " + all + " FROM " + name + " WHERE " + strings.Join(columns[:keys], " = ? AND ") + " = ?"
 	t.list = "SELECT " + all + " FROM " + name + " WHERE policy = ? OR ? = ''"
 	t.put = spendUpsert(name, columns, columns[:keys])
@@ -74,6 +79,7 @@ func (d *spendDetails) isZero() bool {
 // spendTables are the kinds of records. An event's key is not its primary key, see 0002_spend.sql.
 var spendTables = map[book.Kind]spendTable{
 	book.KindEvent: {
+		name: "spend_events", columns: spendEventColumns,
 		get:    "SELECT " + strings.Join(spendEventColumns, ", ") + " FROM spend_events WHERE policy = ? AND event_id = ?",
 		key:    func(k book.Key) []driver.Value { return []driver.Value{k.Policy, k.Name} },
 		put:    spendUpsert("spend_events", spendEventColumns, spendEventColumns[:1]),
@@ -105,6 +111,20 @@ var spendTables = map[book.Kind]spendTable{
 		}),
 }
 
+// read decodes a row. The error is a *audit.DamageError.
+func (t *spendTable) read(row []driver.Value) (book.Record, error) {
+	r, err := t.decode(row)
+	var bad *spendColumnError
+	if errors.As(err, &bad) {
+		column := ""
+		if bad.index < len(t.columns) {
+			column = t.columns[bad.index]
+		}
+		return r, &audit.DamageError{Table: t.name, Key: r.Key(), Column: column, Reason: bad.reason}
+	}
+	return r, err
+}
+
 // load reads a record from the database; nil where there is none.
 func (tx *spendTx) load(key book.Key) (book.Record, error) {
 	t, ok := spendTables[key.Kind]
@@ -114,7 +134,7 @@ func (tx *spendTx) load(key book.Key) (book.Record, error) {
 	var found book.Record
 	err := tx.query(t.get, t.key(key), func(row []driver.Value) error {
 		var err error
-		found, err = t.decode(row)
+		found, err = t.read(row)
 		return err
 	})
 	return found, err
@@ -204,24 +224,47 @@ func spendQuoted(s book.State) string { return strings.ReplaceAll(string(s), "'"
 // spendRow reads the values of a row one after the other and remembers the first that is not what it should be.
 type spendRow struct {
 	row []driver.Value
-	err error
+	// at is the index of the value that comes next.
+	at  int
+	bad *spendColumnError
+}
+
+// spendColumnError is a value that cannot stand in its column.
+type spendColumnError struct {
+	index  int
+	reason string
+}
+
+func (e *spendColumnError) Error() string { return e.reason }
+
+// err is an error only where there is one.
+func (c *spendRow) err() error {
+	if c.bad == nil {
+		return nil
+	}
+	return c.bad
+}
+
+func (c *spendRow) fail(format string, args ...any) {
+	if c.bad == nil {
+		c.bad = &spendColumnError{c.at - 1, fmt.Sprintf(format, args...)}
+	}
 }
 
 func (c *spendRow) next() driver.Value {
-	if len(c.row) == 0 {
-		c.err = errors.New("row has too few columns")
+	c.at++
+	if c.at > len(c.row) {
+		c.fail("row has too few columns")
 		return nil
 	}
-	v := c.row[0]
-	c.row = c.row[1:]
-	return v
+	return c.row[c.at-1]
 }
 
 func (c *spendRow) text() string {
 	v := c.next()
 	s, ok := v.(string)
-	if !ok && c.err == nil {
-		c.err = fmt.Errorf("value %v is no text", v)
+	if !ok {
+		c.fail("%v is no text", v)
 	}
 	return s
 }
@@ -229,8 +272,8 @@ func (c *spendRow) text() string {
 func (c *spendRow) int() int64 {
 	v := c.next()
 	n, ok := v.(int64)
-	if !ok && c.err == nil {
-		c.err = fmt.Errorf("value %v is no whole number", v)
+	if !ok {
+		c.fail("%v is no whole number", v)
 	}
 	return n
 }
@@ -239,20 +282,21 @@ func (c *spendRow) bool() bool      { return c.int() != 0 }
 func (c *spendRow) time() time.Time { return book.FromNanos(c.int()) }
 
 func (c *spendRow) units() book.Units {
-	u, err := book.RestoreUnits(c.text())
-	if err != nil && c.err == nil {
-		c.err = err
+	text := c.text()
+	u, err := book.RestoreUnits(text)
+	if err != nil {
+		c.fail("%q is no amount", text)
 	}
 	return u
 }
 
 func (c *spendRow) json(into any) {
 	text := c.text()
-	if text == "" || c.err != nil {
+	if text == "" || c.bad != nil {
 		return
 	}
 	if err := json.Unmarshal([]byte(text), into); err != nil {
-		c.err = fmt.Errorf("value %q: %w", text, err)
+		c.fail("%q: %v", text, err)
 	}
 }
 
@@ -271,7 +315,7 @@ func spendEvent(row []driver.Value) (*book.Event, error) {
 	e.OnDeadline, e.Attempts, e.Result, e.Class, e.Size, e.Vars = d.OnDeadline, d.Attempts, d.Result, d.Class, d.Size, d.Vars
 	e.Reference, e.ContentHash, e.Response, e.ResponseAt = d.Reference, d.ContentHash, d.Response, book.FromNanos(d.ResponseAt)
 	e.Pruned, e.InDoubt = d.Pruned, d.InDoubt
-	return e, c.err
+	return e, c.err()
 }
 
 func encodeEvent(r book.Record) ([]driver.Value, error) {
@@ -315,7 +359,7 @@ func decodeCounter(row []driver.Value) (book.Record, error) {
 	c := &spendRow{row: row}
 	r := &book.Counter{Policy: c.text(), Capability: c.text(), Start: c.time(), End: c.time(), Used: c.units(), Settled: c.units()}
 	c.json(&r.Crossed)
-	return r, c.err
+	return r, c.err()
 }
 
 func encodeTally(r book.Record) ([]driver.Value, error) {
@@ -331,7 +375,7 @@ func decodeTally(row []driver.Value) (book.Record, error) {
 		Policy: c.text(), Day: c.text(), Capability: c.text(), Disposition: book.Disposition(c.text()), RouteClass: c.text(),
 		Events: c.int(), Reserved: c.units(), Settled: c.units(),
 	}
-	return r, c.err
+	return r, c.err()
 }
 
 func encodeStatus(r book.Record) ([]driver.Value, error) {
@@ -353,7 +397,7 @@ func decodeStatus(row []driver.Value) (book.Record, error) {
 	c := &spendRow{row: row}
 	r := &book.Status{Policy: c.text(), Active: c.text(), ActiveSeq: c.int(), WindowStart: c.time(), NextDeadline: c.time()}
 	c.json(&r.Deferred)
-	return r, c.err
+	return r, c.err()
 }
 
 func encodeVersion(r book.Record) ([]driver.Value, error) {
@@ -366,5 +410,5 @@ func decodeVersion(row []driver.Value) (book.Record, error) {
 	r := &book.Version{
 		Policy: c.text(), Version: c.text(), Content: c.text(), Hash: c.text(), Record: c.text(), PublishedAt: c.time(), Seq: c.int(),
 	}
-	return r, c.err
+	return r, c.err()
 }

@@ -282,12 +282,13 @@ func (tx *spendTx) Entries(from int64) iter.Seq2[chain.Entry, error] {
 func (tx *spendTx) Events(q book.Query) iter.Seq2[*book.Event, error] {
 	return func(yield func(*book.Event, error) bool) {
 		cursor := spendCursor{seq: q.AfterSeq}
+		events := spendTables[book.KindEvent]
 		for {
 			text, args := spendEventQuery(q, cursor)
 			var page []*book.Event
 			err := tx.page(text, args, func(row []driver.Value) error {
-				e, err := spendEvent(row)
-				page = append(page, e)
+				r, err := events.read(row)
+				page = append(page, r.(*book.Event))
 				return err
 			})
 			if err != nil {
@@ -316,7 +317,7 @@ func (tx *spendTx) List(kind book.Kind, policy string) iter.Seq2[book.Record, er
 		spendTable := spendTables[kind]
 		var found []book.Record
 		err := tx.page(spendTable.list, []driver.Value{policy, policy}, func(row []driver.Value) error {
-			r, err := spendTable.decode(row)
+			r, err := spendTable.read(row)
 			found = append(found, r)
 			return err
 		})

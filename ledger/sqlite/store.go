@@ -44,12 +44,14 @@ type Options struct {
 
 // Store is a ledger in a SQLite file. It implements ledger.Ledger.
 type Store struct {
-	path   string
-	mode   Mode
-	reads  *sql.DB
-	writes *sql.DB // nil where read-only
-	lock   *os.File
-	writer *writer
+	path  string
+	mode  Mode
+	reads *sql.DB
+	// readsName is the driver's name of what reads reads.
+	readsName string
+	writes    *sql.DB // nil where read-only
+	lock      *os.File
+	writer    *writer
 	// scratch is a folder with a copy of the file, where that could not be read in its place; "" for none.
 	scratch string
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"strings"
 	"time"
@@ -14,6 +15,8 @@ import (
 	"github.com/tapyr/tapyr/ledger/journal"
 	"github.com/tapyr/tapyr/ledger/sqlite"
 	"github.com/tapyr/tapyr/schema"
+	"github.com/tapyr/tapyr/spend"
+	"github.com/tapyr/tapyr/spend/chain"
 )
 
 // newLedgerCommand is "tapyr ledger".
@@ -275,9 +278,10 @@ func runLedgerPrune(call *Call) (err error) {
 
 func newLedgerCheckCommand() *Command {
 	return &Command{
-		Name:        "check",
-		Usage:       "look for damage in the state file",
-		Description: "Checks the file and what it says. The status is 1 where it is damaged, and each finding is a line.",
+		Name:  "check",
+		Usage: "look for damage in the state file",
+		Description: "Checks the file and what it says; of paid calls, the audit chain, and whether events and counters are what it says. The " +
+			"status is 1 where something is damaged, and each finding is a line.",
 		Examples: []Example{
 			{Comment: "a sound file", Line: importExample + "tapyr ledger check --state state.db"},
 			{Comment: "a file that is no state", Line: "tapyr ledger check --state examples/meraki/provider.yaml", Status: 1},
@@ -306,6 +310,11 @@ func runLedgerCheck(call *Call) (err error) {
 		}
 		return err
 	}
+	spent, err := call.checkBook(store.Path())
+	if err != nil {
+		return err
+	}
+	findings = append(findings, spent...)
 	for _, f := range findings {
 		call.Out.Printf("%s\n", f)
 	}
@@ -314,6 +323,31 @@ func runLedgerCheck(call *Call) (err error) {
 	}
 	call.Out.Printf("%s is sound\n", store.Path())
 	return nil
+}
+
+// checkBook looks at the paid calls in a state file.
+func (c *Call) checkBook(path string) (findings []string, err error) {
+	store, err := sqlite.ReadSpend(c.Ctx(), path, sqlite.Options{})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	var result chain.Result
+	err = entriesOf(c.Ctx(), store, func(entries iter.Seq2[chain.Entry, error]) (err error) {
+		result, err = chain.Verify(entries)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if b := result.Break; b != nil {
+		return []string{fmt.Sprintf("audit chain, entry %d: %s: %s", b.Position, b.Fault, b.Reason)}, nil
+	}
+	audit, err := spend.Audit(c.Ctx(), store, c.Now())
+	if audit.Difference != nil {
+		findings = append(findings, audit.Difference.String())
+	}
+	return findings, err
 }
 
 func newLedgerBackupCommand() *Command {

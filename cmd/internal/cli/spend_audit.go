@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/tapyr/tapyr/spend"
+	"github.com/tapyr/tapyr/spend/audit"
 	"github.com/tapyr/tapyr/spend/book"
 	"github.com/tapyr/tapyr/spend/chain"
 )
@@ -20,9 +21,11 @@ import (
 func newSpendVerifyCommand() *Command {
 	return &Command{
 		Name: "verify", Usage: "walk the audit chain and name the first entry that is not as it was", ArgsUsage: "[FILE]", ArgsMax: 1,
-		Description: "Without FILE, an export, the chain of the state file is walked. A chain proves what it holds and in which order, but not " +
-			"that its tail is there: for that, keep the head of an earlier export elsewhere and give it with --anchor. The status is 1 " +
-			"if an entry is altered, missing, reordered or inserted, or an anchor is not part of the chain.",
+		Description: "Without FILE, an export, the chain of the state file is walked; where it is whole, every decision is made again, and the " +
+			"events, counters and policies of the file are compared with what follows from the chain. A chain proves what it holds and in " +
+			"which order, but not that its tail is there: for that, keep the head of an earlier export elsewhere and give it with " +
+			"--anchor. The status is 1 if an entry is altered, missing, reordered or inserted, an anchor is not part of the chain, or the " +
+			"file says something else than its chain.",
 		Examples: []Example{
 			{Comment: "the chain of a state file", Line: publishExample + "tapyr spend verify --state state.db"},
 			{Comment: "an export, with the head that was kept", Line: publishExample + "tapyr spend export --state state.db -o chain.jsonl --anchor-file anchor.json && tapyr spend verify chain.jsonl --anchor-file anchor.json"},
@@ -41,9 +44,9 @@ func runSpendVerify(call *Call) error {
 	if err != nil {
 		return err
 	}
-	var result chain.Result
+	var result verification
 	verify := func(entries iter.Seq2[chain.Entry, error]) (err error) {
-		result, err = chain.Verify(entries, anchors...)
+		result.Result, err = chain.Verify(entries, anchors...)
 		return err
 	}
 	if file := call.Args().First(); file != "" {
@@ -55,19 +58,35 @@ func runSpendVerify(call *Call) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
-	} else if err := call.withBook(func(store book.Store) error { return entriesOf(call.Ctx(), store, verify) }); err != nil {
+	} else if err := call.withBook(func(store book.Store) error {
+		if err := entriesOf(call.Ctx(), store, verify); err != nil || !result.Valid() {
+			return err
+		}
+		compared, err := spend.Audit(call.Ctx(), store, call.Now())
+		result.Book = &compared
+		return err
+	}); err != nil {
 		return err
 	}
 	if err := call.writeFields(result, verifyFields(result, len(anchors))); err != nil {
 		return err
 	}
-	if !result.Valid() {
+	switch {
+	case !result.Valid():
 		return &BadNewsError{Summary: "the chain is broken"}
+	case result.Book != nil && result.Book.Difference != nil:
+		return &BadNewsError{Summary: "the book is not what its chain says"}
 	}
 	return nil
 }
 
-func verifyFields(r chain.Result, anchors int) []field {
+// verification is what is known of a chain and of the book beside it, which an export does not have.
+type verification struct {
+	chain.Result
+	Book *audit.Result `json:"book,omitempty"`
+}
+
+func verifyFields(r verification, anchors int) []field {
 	fields := []field{{"entries", strconv.FormatInt(r.Entries, 10)}, {"pruned", strconv.FormatInt(r.Pruned, 10)}, {"head", r.Head}}
 	if b := r.Break; b != nil {
 		return append(fields, field{"broken at", fmt.Sprintf("entry %d: %s: %s", b.Position, b.Fault, b.Reason)}, field{"event", b.Event})
@@ -76,7 +95,15 @@ func verifyFields(r chain.Result, anchors int) []field {
 	if anchors == 0 {
 		verdict += "; without an anchor it cannot be seen whether its tail was cut off"
 	}
-	return append(fields, field{"chain", verdict})
+	fields = append(fields, field{"chain", verdict})
+	switch a := r.Book; {
+	case a == nil:
+	case a.Difference != nil:
+		fields = append(fields, field{"book", a.Difference.String()})
+	default:
+		fields = append(fields, field{"book", fmt.Sprintf("as the chain says: %s, %s", counted64(a.Events+a.PrunedEvents, "event"), counted64(a.Totals, "total"))})
+	}
+	return fields
 }
 
 // anchors are those of --anchor and --anchor-file.

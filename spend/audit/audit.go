@@ -1,17 +1,20 @@
-package book
+// Package audit says in which way a book of paid calls is not what its chain says. Package spend makes the comparison.
+package audit
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"iter"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/cockroachdb/apd/v3"
+	"github.com/tapyr/tapyr/spend/book"
 )
 
-// Audit is how a book compares with its own chain.
-type Audit struct {
+// Result is how a book compares with its own chain.
+type Result struct {
 	// Policies, Events and Totals (counters and tallies) are how many were derived from the chain and compared.
 	Policies int64 `json:"policies"`
 	Events   int64 `json:"events"`
@@ -49,7 +52,7 @@ func (d *Difference) String() string {
 
 // Compare names the first field in which two records of one key differ, nil where there is none. One of them may be nil, for a
 // record that is not there.
-func Compare(stored, derived Record) *Difference {
+func Compare(stored, derived book.Record) *Difference {
 	r := stored
 	if r == nil {
 		r = derived
@@ -75,12 +78,12 @@ func Compare(stored, derived Record) *Difference {
 }
 
 // describe names a record.
-func describe(r Record) *Difference {
+func describe(r book.Record) *Difference {
 	d := &Difference{Policy: r.Key().Policy}
 	switch r := r.(type) {
-	case *Event:
+	case *book.Event:
 		d.Record, d.Name, d.Event, d.Seq = "event", strconv.Quote(r.ID), r.ID, r.AdmissionSeq
-	case *Counter:
+	case *book.Counter:
 		d.Record, d.Name = "counter", "of the account"
 		if r.Capability != "" {
 			d.Name = "of " + strconv.Quote(r.Capability)
@@ -88,11 +91,11 @@ func describe(r Record) *Difference {
 		if !r.Start.IsZero() {
 			d.Name += " from " + instant(r.Start)
 		}
-	case *Tally:
+	case *book.Tally:
 		d.Record, d.Name = "tally", strings.Join([]string{r.Day, r.Capability, r.RouteClass, string(r.Disposition)}, "/")
-	case *Status:
+	case *book.Status:
 		d.Record, d.Name = "status", strconv.Quote(r.Policy)
-	case *Version:
+	case *book.Version:
 		d.Record, d.Name, d.Seq = "version", strconv.Quote(r.Version), r.Seq
 	}
 	return d
@@ -101,13 +104,13 @@ func describe(r Record) *Difference {
 // fields are the names and values of what the chain tells of a record. What it does not tell is left out: the variables, the
 // payload's reference and the response of an event, which have horizons of their own, and the two instants of a status that
 // time moves without an entry.
-func fields(r Record) iter.Seq2[string, string] {
+func fields(r book.Record) iter.Seq2[string, string] {
 	var list []string
 	add := func(name, value string) { list = append(list, name, value) }
 	switch r := r.(type) {
-	case *Event:
-		r.addFields(add)
-	case *Counter:
+	case *book.Event:
+		addEvent(r, add)
+	case *book.Counter:
 		add("window end", instant(r.End))
 		add("used", Plain(r.Used))
 		add("settled", Plain(r.Settled))
@@ -116,15 +119,15 @@ func fields(r Record) iter.Seq2[string, string] {
 			crossed = append(crossed, c.Band+" at "+instant(c.At))
 		}
 		add("crossed bands", strings.Join(crossed, ", "))
-	case *Tally:
+	case *book.Tally:
 		add("events", strconv.FormatInt(r.Events, 10))
 		add("reserved", Plain(r.Reserved))
 		add("settled", Plain(r.Settled))
-	case *Status:
+	case *book.Status:
 		add("active version", r.Active)
 		add("active since entry", strconv.FormatInt(r.ActiveSeq, 10))
 		add("deferred events", fmt.Sprint(r.Deferred)) // fmt sorts the keys
-	case *Version:
+	case *book.Version:
 		add("content hash", r.Hash)
 		add("content", r.Content)
 		add("publication", r.Record)
@@ -140,8 +143,19 @@ func fields(r Record) iter.Seq2[string, string] {
 	}
 }
 
-// addFields adds those of an event.
-func (e *Event) addFields(add func(name, value string)) {
+// Fingerprint is the SHA-256 of what Compare looks at in events, in lower-case hex.
+func Fingerprint(events []*book.Event) string {
+	hash := sha256.New()
+	for _, e := range events {
+		for name, value := range fields(e) {
+			fmt.Fprintf(hash, "%s %q\n", name, value)
+		}
+	}
+	return hex.EncodeToString(hash.Sum(nil))
+}
+
+// addEvent adds those of an event.
+func addEvent(e *book.Event, add func(name, value string)) {
 	add("event id", e.ID)
 	add("capability", e.Capability)
 	add("state", string(e.State))
@@ -180,8 +194,22 @@ func instant(t time.Time) string {
 
 // Plain writes an amount without the zeros behind its decimals: 1.50 is no other amount than 1.5, and a sum that lost a part may
 // be written either way.
-func Plain(u Units) string {
-	var d apd.Decimal
-	d.Reduce(&u.d)
+func Plain(u book.Units) string {
+	d := u.Decimal()
+	d.Reduce(d)
 	return d.Text('f')
+}
+
+// DamageError is a stored value that cannot be what it should be.
+type DamageError struct {
+	// Table and Column say where it stands, Key which record it belongs to.
+	Table, Column string
+	Key           book.Key
+	// Reason quotes the value.
+	Reason string
+}
+
+// Error names the place.
+func (e *DamageError) Error() string {
+	return fmt.Sprintf("table %s, record of policy %q %q: column %s: %s", e.Table, e.Key.Policy, e.Key.Name, e.Column, e.Reason)
 }
