@@ -37,6 +37,9 @@ type recorded struct {
 	WindowStart    time.Time        `json:"window_start"`
 	Attempt        int64            `json:"attempt"`
 	Result         string           `json:"result"`
+	InDoubt        bool             `json:"in_doubt"`
+	Waiting        bool             `json:"waiting"`
+	GivenUp        bool             `json:"given_up"`
 	PolicyContent  string           `json:"policy_content"`
 	PolicyHash     string           `json:"policy_hash"`
 	Publication    json.RawMessage  `json:"publication"`
@@ -315,7 +318,8 @@ func (d *derivation) other(r *recorded) error {
 		if r.Attempt <= old.Attempts {
 			return r.differs("attempt", strconv.FormatInt(r.Attempt, 10), "more than "+strconv.FormatInt(old.Attempts, 10))
 		}
-		e.Attempts, e.Result, e.Waiting = r.Attempt, r.Result, r.Result == ResultUnavailable
+		e.Attempts, e.Result, e.Waiting, e.InDoubt = r.Attempt, r.Result, r.Waiting, r.InDoubt
+		e.Outbox = e.Outbox && !r.GivenUp
 		if e.Waiting { // the next entry may be part of the same step
 			err := r.same("event_previous", strconv.FormatInt(r.EventPrevious, 10), strconv.FormatInt(e.LastSeq, 10), "route", r.Route, e.Route)
 			e.LastSeq = r.Seq
@@ -324,10 +328,10 @@ func (d *derivation) other(r *recorded) error {
 		}
 		err = nil
 	case kindSettlement:
-		e.Outbox = false
+		e.Outbox, e.InDoubt = false, false
 		err = e.BecomeSettled(s.now, r.ActualUnits)
 	case kindRelease:
-		e.Outbox = false
+		e.Outbox, e.InDoubt = false, false
 		err = e.BecomeReleased(s.now)
 	}
 	if err != nil {

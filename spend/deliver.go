@@ -121,15 +121,19 @@ func (s *step) attempt(e *book.Event, d *Delivery) error {
 	if d.Response != "" {
 		e.Response, e.ResponseAt = d.Response, s.now
 	}
+	givesUp := false
 	if d.Route != "" { // else somebody tells of an attempt who does not know of ours
+		givesUp = e.Outbox && d.GiveUp
 		e.InDoubt, e.Outbox = d.InDoubt, e.Outbox && !d.GiveUp
 	}
 	e.Waiting = (d.Down || d.Result == ResultUnavailable) && !e.InDoubt
 	fields := []chain.Field{
 		chain.Int("attempt", e.Attempts), {Name: "result", Text: d.Result}, {Name: "route", Text: e.Route},
 	}
-	if e.InDoubt {
-		fields = append(fields, chain.Field{Name: "in_doubt", Literal: "true"})
+	for name, told := range map[string]bool{"in_doubt": e.InDoubt, "waiting": e.Waiting, "given_up": givesUp} {
+		if told {
+			fields = append(fields, chain.Field{Name: name, Literal: "true"}) // in any order: the entry sorts them
+		}
 	}
 	return s.record(e, kindAttempt, fields...)
 }

@@ -174,6 +174,7 @@ func addEvent(e *book.Event, add func(name, value string)) {
 	add("on deadline", string(e.OnDeadline))
 	add("waiting", strconv.FormatBool(e.Waiting))
 	add("outbox", strconv.FormatBool(e.Outbox))
+	add("in doubt", strconv.FormatBool(e.InDoubt))
 	add("attempts", strconv.FormatInt(e.Attempts, 10))
 	add("result", e.Result)
 	add("class", e.Class)
