@@ -141,6 +141,8 @@ type Scope struct {
 	Assumed bool
 	// Unused says what the budget could do that it does not.
 	Unused Unused
+
+	lumpy bool // whole runs can come to more than the quota in one window, and be held up for long
 }
 
 // Quota are the figures of a quota.
@@ -178,10 +180,10 @@ type Assertion struct {
 
 // Warning is something worth knowing about a plan.
 type Warning struct {
-	// Code is stable: fanout-unknown, peak-over-budget, assumed-limit.
+	// Code is stable: fanout-unknown, fanout-too-large, peak-over-budget, assumed-limit.
 	Code string
-	// Job, Limit and Key say where; empty where they do not matter.
-	Job, Limit, Key string
+	// Job, Provider, Limit and Key say where; empty where they do not matter.
+	Job, Provider, Limit, Key string
 	// Message says it in words.
 	Message string
 }

@@ -159,7 +159,15 @@ func (p *problem) findSize(j *validate.Job) int64 {
 		return int64(len(items))
 	}
 	if e := j.Spec.Estimate; e != nil && e.Items != nil {
-		return saturatingMul(*e.Items, p.instances(j))
+		n := saturatingMul(*e.Items, p.instances(j))
+		if n > MostItems {
+			p.warnings = append(p.warnings, Warning{
+				Code: "fanout-too-large", Job: j.Name,
+				Message: fmt.Sprintf("the estimates along forEach make the inventory of job %q %s items, more than %s; estimate.items counts those of one run of one instance",
+					j.Name, atLeast(n), Figure(float64(MostItems))),
+			})
+		}
+		return n
 	}
 	p.warnings = append(p.warnings, Warning{
 		Code: "fanout-unknown", Job: j.Name,
@@ -177,15 +185,28 @@ func (p *problem) cached(j *validate.Job) ([]map[string]string, bool) {
 	return items, ok
 }
 
+// MostItems is the largest inventory that is taken for one: a larger figure is a slip.
+const MostItems = int64(1_000_000_000)
+
+// mostProduct bounds products of sizes, which are multiplied as float64 later.
+const mostProduct = int64(1) << 53
+
 func saturatingMul(a, b int64) int64 {
-	const most = int64(1) << 53 // sizes are multiplied as float64 later
 	if a == 0 || b == 0 {
 		return 0
 	}
-	if a > most/b {
-		return most
+	if a > mostProduct/b {
+		return mostProduct
 	}
 	return a * b
+}
+
+// atLeast writes a product for people, and says where it stopped.
+func atLeast(n int64) string {
+	if n == mostProduct {
+		return "at least " + Figure(float64(n))
+	}
+	return Figure(float64(n))
 }
 
 // rows collects the keys of one provider.

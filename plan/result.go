@@ -116,7 +116,7 @@ func (p *problem) weight(k *keyLoad, j *jobLoad) float64 {
 
 // scope writes down a row: of its keys the one that is fullest.
 func (p *problem) scope(group []*keyLoad) Scope {
-	decisive, most, keys := group[0], -1.0, int64(0)
+	decisive, most, keys, shortest := group[0], -1.0, int64(0), math.Inf(1)
 	for _, k := range group {
 		keys += k.keys
 		load := p.projected(k)
@@ -134,7 +134,9 @@ func (p *problem) scope(group []*keyLoad) Scope {
 	for _, m := range k.members {
 		s.Demand += m.demand * p.weight(k, m.job)
 		s.Peak += m.perRun * math.Ceil(k.figures.horizonSeconds/m.job.effectiveSeconds())
+		shortest = min(shortest, m.job.effectiveSeconds())
 	}
+	s.lumpy = lumpy(&s, shortest)
 	s.Feasible = s.Projected <= s.Budget*(1+overBudget)
 	if s.Kind == schema.KindQuota {
 		s.ExhaustsAt = exhaustsAt(k, s)
@@ -143,6 +145,22 @@ func (p *problem) scope(group []*keyLoad) Scope {
 	}
 	s.Unused = p.unused(k, s)
 	return s
+}
+
+// lumpPatience is the part of the shortest interval on a key by which its runs may be held up without a warning.
+const lumpPatience = 0.1
+
+// lumpy tells whether whole runs can come to more than the quota in one window, such that what is left over is held up for long. Of
+// a second's quota it goes in the next seconds, and nobody needs to know.
+func lumpy(s *Scope, shortestSeconds float64) bool {
+	if s.Quota == nil || s.Peak <= float64(s.Quota.Usable) {
+		return false
+	}
+	if s.Quota.Usable <= 0 {
+		return true
+	}
+	further := math.Ceil(s.Peak/float64(s.Quota.Usable)) - 1
+	return further*s.HorizonSeconds > lumpPatience*shortestSeconds
 }
 
 // exhaustsAt is when, at the desired intervals, the budget of a fixed window would be gone; zero for never.
@@ -155,15 +173,15 @@ func exhaustsAt(k *keyLoad, s Scope) time.Time {
 }
 
 func (p *Plan) warnAbout(s Scope) {
-	if s.Quota != nil && s.Feasible && s.Peak > float64(s.Quota.Usable) && s.Projected > 0 {
+	if s.lumpy && s.Feasible && s.Projected > 0 {
 		p.Warnings = append(p.Warnings, Warning{
-			Code: "peak-over-budget", Limit: s.Limit, Key: s.Key,
+			Code: "peak-over-budget", Provider: s.Provider, Limit: s.Limit, Key: s.Key,
 			Message: fmt.Sprintf("whole runs on %s/%s %s can add up to %s in one window, the usable quota is %d", s.Provider, s.Limit, s.Key, Figure(s.Peak), s.Quota.Usable),
 		})
 	}
 	if s.Assumed {
 		p.Warnings = append(p.Warnings, Warning{
-			Code: "assumed-limit", Limit: s.Limit, Key: s.Key,
+			Code: "assumed-limit", Provider: s.Provider, Limit: s.Limit, Key: s.Key,
 			Message: fmt.Sprintf("the figure of %s/%s is only assumed; measure it, or look it up, and say so in its source", s.Provider, s.Limit),
 		})
 	}

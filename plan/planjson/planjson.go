@@ -97,11 +97,12 @@ type remedy struct {
 }
 
 type warning struct {
-	Code    string `json:"code"`
-	Job     string `json:"job,omitempty"`
-	Limit   string `json:"limit,omitempty"`
-	Key     string `json:"key,omitempty"`
-	Message string `json:"message"`
+	Code     string `json:"code"`
+	Job      string `json:"job,omitempty"`
+	Provider string `json:"provider,omitempty"`
+	Limit    string `json:"limit,omitempty"`
+	Key      string `json:"key,omitempty"`
+	Message  string `json:"message"`
 }
 
 // Of is the JSON form of a plan, with the remedies that were found for it; nil for none.

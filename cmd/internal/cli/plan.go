@@ -64,8 +64,8 @@ func (c *Call) fanout(config *validate.Config) (map[string]int64, error) {
 	for _, text := range c.StringSlice("fanout") {
 		name, count, _ := strings.Cut(text, "=")
 		n, err := strconv.ParseInt(count, 10, 64)
-		if err != nil || n < 0 || n > 1_000_000_000 {
-			return nil, c.Usagef("--fanout: %q is not NAME=N with a whole number up to 1000000000, as meraki-networks=120", text)
+		if err != nil || n < 0 || n > plan.MostItems {
+			return nil, c.Usagef("--fanout: %q is not NAME=N with a whole number up to %d, as meraki-networks=120", text, plan.MostItems)
 		}
 		if config.Job(name) == nil {
 			return nil, c.Usagef("--fanout: there is no job %q%s", name, schema.DidYouMean(name, jobNames(config)))

@@ -20,7 +20,7 @@ func newValidateCommand() *Command {
 		ArgsUsage: "[PATH...]",
 		ArgsMax:   -1,
 		Description: "Checks every document by itself and against the others, then plans: an infeasible plan or a broken promise is an " +
-			"error where it is declared. Folders are read with all *.yaml and *.yml below them, but not what begins with a dot; - is " +
+			"error where it is declared, a stretched job and whatever else tapyr plan remarks is a notice. Folders are read with all *.yaml and *.yml below them, but not what begins with a dot; - is " +
 			"standard input.\n\n" +
 			"The status is 1 if there is an error, or with --strict a warning. Formats: text for people, json for scripts, sarif for " +
 			"code scanning, github for annotations in a workflow.\n\n" +
@@ -149,6 +149,9 @@ func (c *Call) planProblems(config *validate.Config) ([]schema.Problem, error) {
 			f.stretch(j)
 		}
 	}
+	for i := range p.Warnings {
+		f.warning(&p.Warnings[i])
+	}
 	return f.problems, nil
 }
 
@@ -160,6 +163,34 @@ type planFindings struct {
 
 func (f *planFindings) add(doc *schema.Document, severity schema.Severity, rule, path, format string, args ...any) {
 	f.problems = append(f.problems, doc.Problem(severity, rule, path, fmt.Sprintf(format, args...)))
+}
+
+// warning repeats what a plan remarks, under the rule of the same name, once for each place however many keys it is true of.
+func (f *planFindings) warning(w *plan.Warning) {
+	var doc *schema.Document
+	var path string
+	if w.Job != "" {
+		job := f.config.Job(w.Job)
+		if doc, path = job.Place("spec.estimate.items"); !doc.Has(path) {
+			doc, path = job.Place("spec.inventory")
+		}
+	} else {
+		provider := f.config.Provider(w.Provider)
+		doc, path = provider.Doc, "spec.limits"
+		if l := provider.Limit(w.Limit); l != nil {
+			path = fmt.Sprintf("spec.limits[%d]", l.Index)
+		}
+	}
+	for i := range f.problems {
+		if p := &f.problems[i]; p.Rule == w.Code && p.File == doc.File && p.Path == path {
+			return
+		}
+	}
+	for _, rule := range validate.Rules() {
+		if rule.Name == w.Code {
+			f.add(doc, rule.Severity, rule.Name, path, "%s", w.Message)
+		}
+	}
 }
 
 func (f *planFindings) infeasible(s *plan.Scope) {
