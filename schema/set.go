@@ -101,7 +101,7 @@ func (s Setting) find(docs []*Document) (int, error) {
 	if s.Kind == KindSettings {
 		return -1, nil
 	}
-	return 0, fmt.Errorf("%s: there is no %s %q%s", s.shown(), s.Kind, s.Name, DidYouMean(s.Name, names))
+	return 0, fmt.Errorf("%s: there is no %s %q%s", s.shown(), s.Kind, s.Name, DidYouMeanOneOf(s.Name, names))
 }
 
 // change copies a document with the value put in.
@@ -193,5 +193,5 @@ func putElement(t []any, path []string, value any) (any, error) {
 		out[i] = inner
 		return out, nil
 	}
-	return nil, fmt.Errorf("the list has no element %q%s", path[0], DidYouMean(path[0], names))
+	return nil, fmt.Errorf("the list has no element %q%s", path[0], DidYouMeanOneOf(path[0], names))
 }

@@ -48,3 +48,23 @@ func DidYouMean(name string, candidates []string) string {
 	}
 	return ""
 }
+
+// mostListed is how many names a message lists; more are for a command to show.
+const mostListed = 12
+
+// DidYouMeanOneOf is the ending of a message about a name that does not exist: the near one, or else those that there are.
+func DidYouMeanOneOf(name string, candidates []string) string {
+	if near := DidYouMean(name, candidates); near != "" {
+		return near
+	}
+	switch n := len(candidates); {
+	case n == 0:
+		return "; there is none"
+	case n == 1:
+		return "; there is only " + candidates[0]
+	case n > mostListed:
+		return fmt.Sprintf("; there are %s and %d more", strings.Join(candidates[:mostListed], ", "), n-mostListed)
+	default:
+		return "; there are " + strings.Join(candidates[:n-1], ", ") + " and " + candidates[n-1]
+	}
+}

@@ -106,7 +106,7 @@ func copyFile(to, from string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = source.Close() }()                                    // it was only read
+	defer func() { _ = source.Close() }() // it was only read
 	target, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err

@@ -149,7 +149,7 @@ func (s *Store) Close() error {
 		s.lock = nil
 	}
 	if s.scratch != "" {
-		errs = append(errs, os.RemoveAll(s.scratch))
+		errs = append(errs, os.RemoveAll(s.scratch)) //nolint:gosec // G703: a folder of our own
 		s.scratch = ""
 	}
 	return fault("close state", s.path, errors.Join(errs...))

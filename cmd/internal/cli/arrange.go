@@ -191,9 +191,36 @@ func (l *line) check() error {
 			if ok && required.IsRequired() && !slices.Contains(l.given[i], flag.Names()[0]) {
 				return usageErrorf(c, "", "%q needs the flag %q", c.fullName(), dashed(flag.Names()[0]))
 			}
+			if times := count(l.given[i], flag.Names()[0]); times > 1 && !mayRepeat(flag) {
+				return usageErrorf(c, "", "the flag %q is given %d times and takes one value", dashed(flag.Names()[0]), times)
+			}
 		}
 	}
 	return nil
+}
+
+// mayRepeat tells whether a flag may be given more than once: where its values add up, and where the last one counts because people
+// put their own choice of it into an alias (formats, log levels, switches).
+func mayRepeat(flag cli.Flag) bool {
+	switch f := flag.(type) {
+	case *cli.StringSliceFlag, *cli.BoolFlag:
+		return true
+	case *cli.GenericFlag:
+		switch f.Value.(type) {
+		case *selectors, *choice:
+			return true
+		}
+	}
+	return false
+}
+
+func count(list []string, word string) (times int) {
+	for _, w := range list {
+		if w == word {
+			times++
+		}
+	}
+	return times
 }
 
 // lookUpward finds a flag by name in the commands of a path, the innermost

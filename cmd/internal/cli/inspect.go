@@ -276,6 +276,9 @@ func (c *Call) variables() (map[string]string, error) {
 		if vars == nil {
 			vars = make(map[string]string)
 		}
+		if _, twice := vars[name]; twice {
+			return nil, c.Usagef("--var: %q is given twice", name)
+		}
 		vars[name] = value
 	}
 	return vars, nil

@@ -2,15 +2,12 @@ package cli
 
 import (
 	"fmt"
-	"strconv"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/tapyr/tapyr/cmd/internal/chart"
 	"github.com/tapyr/tapyr/plan"
 	"github.com/tapyr/tapyr/plan/planjson"
-	"github.com/tapyr/tapyr/schema"
 	"github.com/tapyr/tapyr/validate"
 )
 
@@ -46,70 +43,6 @@ func newPlanCommand() *Command {
 		},
 		Run: runPlan,
 	}
-}
-
-// fanoutFlag is --fanout, read with Call.fanout.
-func fanoutFlag() cli.Flag {
-	return &cli.StringSliceFlag{Name: "fanout", Usage: "take the inventory of a job to hold this many items: `NAME=N`; repeatable"}
-}
-
-// setFlag is --set, applied by Call.loadChanged.
-func setFlag() cli.Flag {
-	return &cli.StringSliceFlag{Name: "set", KeepSpace: true, Usage: "change a value of the documents first: `PATH=VALUE`, such as job.devices.interval=10m; repeatable"}
-}
-
-// fanout reads --fanout. Names must be jobs of the configuration that have an inventory or children.
-func (c *Call) fanout(config *validate.Config) (map[string]int64, error) {
-	sizes := make(map[string]int64)
-	for _, text := range c.StringSlice("fanout") {
-		name, count, _ := strings.Cut(text, "=")
-		n, err := strconv.ParseInt(count, 10, 64)
-		if err != nil || n < 0 || n > plan.MostItems {
-			return nil, c.Usagef("--fanout: %q is not NAME=N with a whole number up to %d, as meraki-networks=120", text, plan.MostItems)
-		}
-		if config.Job(name) == nil {
-			return nil, c.Usagef("--fanout: there is no job %q%s", name, schema.DidYouMean(name, jobNames(config)))
-		}
-		sizes[name] = n
-	}
-	return sizes, nil
-}
-
-func jobNames(config *validate.Config) []string {
-	var names []string
-	for _, j := range config.Jobs {
-		names = append(names, j.Name)
-	}
-	return names
-}
-
-// loadChanged reads the documents, with the changes of --set.
-func (c *Call) loadChanged() (*validate.Config, error) {
-	read, err := c.readDocuments()
-	if err != nil {
-		return nil, err
-	}
-	if read, err = c.applySets(read); err != nil {
-		return nil, err
-	}
-	return c.checkDocuments(read)
-}
-
-func (c *Call) applySets(read *documents) (*documents, error) {
-	var settings []schema.Setting
-	for _, text := range c.StringSlice("set") {
-		s, err := schema.ParseSetting(text)
-		if err != nil {
-			return nil, c.Usagef("--set %s", err)
-		}
-		settings = append(settings, s)
-	}
-	changed := *read
-	var err error
-	if changed.docs, err = schema.Apply(read.docs, settings); err != nil {
-		return nil, c.Usagef("--set %s", err)
-	}
-	return &changed, nil
 }
 
 func runPlan(call *Call) error {

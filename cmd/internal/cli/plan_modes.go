@@ -9,6 +9,7 @@ import (
 	"github.com/tapyr/tapyr/cmd/internal/chart"
 	"github.com/tapyr/tapyr/plan"
 	"github.com/tapyr/tapyr/schema"
+	"github.com/tapyr/tapyr/validate"
 )
 
 // sweepPoints is how many plans a sweep shows; what still fits is found exactly, whatever the points are.
@@ -19,7 +20,7 @@ func runPlanExplain(call *Call, in plan.Input) error {
 	name := call.String("explain")
 	lines, ok := plan.Explain(in, name)
 	if !ok {
-		return call.Usagef("--explain: there is no job %q%s", name, schema.DidYouMean(name, jobNames(in.Config)))
+		return call.Usagef("--explain: there is no job %q%s", name, schema.DidYouMeanOneOf(name, jobNames(in.Config)))
 	}
 	switch call.Format() {
 	case "json":
@@ -76,20 +77,42 @@ func runPlanSweep(call *Call, in plan.Input) error {
 func checkSweep(call *Call, in plan.Input, v plan.Variable) error {
 	parts := strings.Split(v.Path, ".")
 	switch parts[0] {
-	case "fanout", "job":
+	case "fanout":
+		if problem := noInventory(in.Config, parts[1]); problem != "" {
+			return call.Usagef("--sweep: %s", problem)
+		}
+		if _, given := in.Fanout[parts[1]]; given {
+			return call.Usagef("--sweep varies the size that --fanout %s fixes; leave one of them out", parts[1])
+		}
+	case "job":
 		if in.Config.Job(parts[1]) == nil {
-			return call.Usagef("--sweep: there is no job %q%s", parts[1], schema.DidYouMean(parts[1], jobNames(in.Config)))
+			return call.Usagef("--sweep: there is no job %q%s", parts[1], schema.DidYouMeanOneOf(parts[1], jobNames(in.Config)))
 		}
 	case "account":
 		if in.Config.Account(parts[1]) == nil {
-			return call.Usagef("--sweep: there is no account %q", parts[1])
+			var names []string
+			for _, a := range in.Config.Accounts {
+				names = append(names, a.Name)
+			}
+			return call.Usagef("--sweep: there is no account %q%s", parts[1], schema.DidYouMeanOneOf(parts[1], names))
 		}
 	case "provider":
 		if p := in.Config.Provider(parts[1]); p == nil || p.Limit(parts[3]) == nil {
-			return call.Usagef("--sweep: there is no limit %s/%s", parts[1], parts[3])
+			return call.Usagef("--sweep: there is no limit %q%s", parts[1]+"/"+parts[3], schema.DidYouMeanOneOf(parts[1]+"/"+parts[3], limitNames(in.Config)))
 		}
 	}
 	return nil
+}
+
+// limitNames are all limits, as PROVIDER/LIMIT.
+func limitNames(config *validate.Config) []string {
+	var names []string
+	for _, p := range config.Providers {
+		for _, l := range p.Limits {
+			names = append(names, p.Name+"/"+l.Spec.Name)
+		}
+	}
+	return names
 }
 
 type sweepJSON struct {

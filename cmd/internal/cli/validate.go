@@ -239,10 +239,16 @@ func percent(part float64) string { return plan.Figure(part*100) + "%" }
 // fanoutForm checks --fanout where the documents cannot tell which names there
 // are.
 func (c *Call) fanoutForm() error {
+	given := make(map[string]bool)
 	for _, text := range c.StringSlice("fanout") {
-		if name, _, found := strings.Cut(text, "="); !found || name == "" {
+		name, _, found := strings.Cut(text, "=")
+		if !found || name == "" {
 			return c.Usagef("--fanout: %q is not NAME=N, as meraki-networks=120", text)
 		}
+		if given[name] {
+			return c.Usagef("--fanout: %q is given twice", name)
+		}
+		given[name] = true
 	}
 	return nil
 }
