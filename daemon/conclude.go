@@ -39,6 +39,10 @@ func judge(account string, w *world, got *sent) dispatch.Verdict {
 
 // why is an answer that was no success as an error.
 func (d *delivery) why(got *sent) error {
+	var redirect *client.RedirectError
+	if errors.As(got.err, &redirect) {
+		return redirect
+	}
 	if got.answer == nil || got.err != nil && got.answer.Status < 300 {
 		return got.err
 	}
@@ -68,7 +72,7 @@ func (d *delivery) conclude(ctx context.Context, got *sent, verdict *dispatch.Ve
 		return d.down(ctx, got, verdict, out)
 	case dispatch.Linger:
 		if deadline := d.event.Deadline; deadline.IsZero() || time.Now().Before(deadline) {
-			return d.after(ctx, out, dispatch.Result{Kind: dispatch.Again, Until: time.Now().Add(recheck)})
+			return d.after(ctx, out, dispatch.Result{Kind: dispatch.Again, Until: d.later()})
 		}
 	}
 	return d.giveUp(ctx, verdict.Result, d.why(got).Error())
@@ -110,9 +114,9 @@ func (d *delivery) down(ctx context.Context, got *sent, verdict *dispatch.Verdic
 		return d.unwritten(err)
 	}
 	why := d.daemon.redactor.Text(d.why(got).Error())
-	result := d.waits(&outcome, recheck, why)
+	result := d.waits(&outcome, d.later(), why)
 	if verdict.AccountRefused {
-		result = dispatch.Result{Kind: dispatch.Down, Until: time.Now().Add(recheck), Why: why, Told: result.Told, Moved: result.Kind == dispatch.Over}
+		result = dispatch.Result{Kind: dispatch.Down, Until: d.later(), Why: why, Told: result.Told, Moved: result.Kind == dispatch.Over}
 	}
 	return result
 }

@@ -19,7 +19,7 @@ const (
 	// patience is how long an event waits for a limit. A route that is not free by then because of a quota, a penalty or a breaker
 	// is down; behind a rate, the event is queued again.
 	patience = 30 * time.Second
-	// recheck is how long a route, or an event, that failed is left alone, where nobody says how long.
+	// recheck is how long a route that cannot be used is left alone, where nobody says how long.
 	recheck = time.Minute
 	// moment is the same for what passes soon.
 	moment = time.Second
@@ -52,6 +52,7 @@ func (o *outbox) deliver(work context.Context, machine *dispatch.Machine, task d
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		o.queue.Done(time.Now(), task, result)
+		o.sayRoute(&task, &result)
 		o.poke()
 	}()
 	if machine == nil { // the documents declare the policy no more
@@ -65,6 +66,24 @@ func (o *outbox) deliver(work context.Context, machine *dispatch.Machine, task d
 	}
 	if result = d.do(work); d.event == nil {
 		result.Told = task.Told // as before
+	}
+}
+
+// sayRoute logs when a route cannot be used, and when it can again. It requires mu.
+func (o *outbox) sayRoute(task *dispatch.Task, result *dispatch.Result) {
+	name := [2]string{task.Policy, task.Route}
+	said := o.said[name]
+	switch {
+	case task.Tell, result.Kind == dispatch.Gone:
+	case result.Kind == dispatch.Down, result.Kind == dispatch.Held && time.Until(result.Until) > patience:
+		o.said[name] = true
+		if !said {
+			o.daemon.log.Warn("a route of paid calls cannot be used", "policy", task.Policy, "route", task.Route, "account", task.Account,
+				"until", result.Until.UTC().Format(time.RFC3339), "why", result.Why)
+		}
+	case said && result.Kind != dispatch.Held:
+		delete(o.said, name)
+		o.daemon.log.Info("a route of paid calls is used again", "policy", task.Policy, "route", task.Route)
 	}
 }
 
@@ -82,11 +101,11 @@ func (d *delivery) tell(ctx context.Context) dispatch.Result {
 		return d.unwritten(err)
 	}
 	d.outbox.count(&d.task, spend.ResultUnavailable)
-	return d.waits(&out, moment, d.task.Why)
+	return d.waits(&out, time.Now().Add(moment), d.task.Why)
 }
 
 // waits is what follows once the book knows that the route is down: the event waits for it, or has another one.
-func (d *delivery) waits(out *spend.Outcome, pause time.Duration, why string) dispatch.Result {
+func (d *delivery) waits(out *spend.Outcome, until time.Time, why string) dispatch.Result {
 	if out.Route == nil || *out.Route != d.task.Route || !out.State.Holds() {
 		route := ""
 		if out.Route != nil {
@@ -95,7 +114,7 @@ func (d *delivery) waits(out *spend.Outcome, pause time.Duration, why string) di
 		d.daemon.log.Info("a paid call takes the next route", "policy", d.task.Policy, "event", d.task.ID, "from", d.task.Route, "to", route, "why", why)
 		return dispatch.Result{Kind: dispatch.Over}
 	}
-	return dispatch.Result{Kind: dispatch.Waits, Until: time.Now().Add(pause), Why: why, Told: true}
+	return dispatch.Result{Kind: dispatch.Waits, Until: until, Why: why, Told: true}
 }
 
 // unwritten is what follows when a step of the book failed.
@@ -252,9 +271,18 @@ func (d *delivery) refused(ctx context.Context, err error) dispatch.Result {
 		}
 		return d.unsent(ctx, dispatch.Result{Kind: dispatch.Down, Until: until, Why: why})
 	case errors.As(err, &auth):
-		return d.unsent(ctx, dispatch.Result{Kind: dispatch.Down, Until: time.Now().Add(recheck), Why: why})
+		return d.unsent(ctx, dispatch.Result{Kind: dispatch.Down, Until: d.later(), Why: why})
 	}
 	return d.unsent(ctx, held(moment, why))
+}
+
+// later is when a route, or an event, that failed is tried again: after the time for which a breaker would be open.
+func (d *delivery) later() time.Time {
+	wait := recheck
+	if b := d.world.config.Account(d.route.Account).Provider.Spec.CircuitBreaker; b != nil {
+		wait = b.OpenFor.Or(recheck)
+	}
+	return time.Now().Add(wait)
 }
 
 // unsent ends a delivery whose next request did not go. Where one has gone before, a redirect or one with an old token, the book

@@ -34,6 +34,7 @@ type outbox struct {
 	queue    *dispatch.Queue
 	pending  map[string]*pending
 	counts   map[deliveryCount]int64
+	said     map[[2]string]bool       // the routes that the log says cannot be used
 	programs map[string]*expr.Program // of actual, by their text
 	err      string
 }
@@ -51,7 +52,7 @@ type deliveryCount struct{ policy, route, result string }
 func newOutbox(d *Daemon) *outbox {
 	return &outbox{
 		daemon: d, wake: make(chan struct{}, 1), head: -1, ticks: make(map[string]time.Time), queue: dispatch.NewQueue(),
-		pending: make(map[string]*pending), counts: make(map[deliveryCount]int64),
+		pending: make(map[string]*pending), counts: make(map[deliveryCount]int64), said: make(map[[2]string]bool),
 		programs: make(map[string]*expr.Program),
 	}
 }
