@@ -154,23 +154,21 @@ func TestSlotsFollowWhatALimitLetsThrough(t *testing.T) {
 	for seq := range int64(room) {
 		q.Offer(t0, event("x", seq))
 	}
-	now := t0
-	for range 4 {
-		tasks := take(q, now)
-		q.Done(now, tasks[0], Result{Kind: Held, Until: now.Add(time.Second)})
-		for _, task := range tasks[1:] {
-			q.Done(now, task, Result{Kind: Over})
-		}
-		now = now.Add(time.Second)
-		probe := take(q, now)
-		if len(probe) != 1 {
-			t.Fatalf("%d try at once", len(probe))
-		}
-		q.Done(now, probe[0], Result{Kind: Over})
+	now := t0.Add(time.Second)
+	for _, task := range take(q, t0) {
+		q.Done(t0, task, Result{Kind: Held, Until: now})
 	}
-	if a := q.account("a"); a.slots < 1 || a.slots > mostSlots {
-		t.Errorf("%d slots", a.slots)
+	if a := q.account("a"); a.slots != 1 {
+		t.Errorf("%d slots after %d had waited too long", a.slots, firstSlots)
 	}
+	if early := take(q, t0); len(early) != 0 {
+		t.Errorf("%v before the limit is free", ids(early))
+	}
+	probe := take(q, now)
+	if len(probe) != 1 {
+		t.Fatalf("%d try at once", len(probe))
+	}
+	q.Done(now, probe[0], Result{Kind: Over})
 	held := q.account("a").slots
 	for range 2 * mostSlots {
 		for _, task := range take(q, now) {
