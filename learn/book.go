@@ -166,37 +166,68 @@ func (b *Book) LearnVars(now int64, at Place, vars map[string]string) (news int)
 		return 0
 	}
 	for _, r := range b.rules {
-		one := lesson{value: vars[r.Var()]}
-		if one.value == "" {
-			continue
+		if value := vars[r.Var()]; value != "" {
+			news += b.library.memory.learn(r, at, now, []lesson{{value, r.keysOf(vars)}})
 		}
-		for _, t := range b.templates {
-			if path, missing := t.Expand(vars); missing == "" {
-				one.keys = append(one.keys, r.keys(path)...)
-			}
-		}
-		news += b.library.memory.learn(r, at, now, []lesson{one})
 	}
 	return news
 }
 
+// Keys are the identifiers in a path that may stand for a variable.
+func (b *Book) Keys(variable, path string) []smartflow.Key {
+	if r := b.rule(variable); r != nil {
+		return r.keys(path)
+	}
+	return nil
+}
+
+// KeysOf are the identifiers that variables show when they are put into the endpoints of the provider's jobs.
+func (b *Book) KeysOf(variable string, vars map[string]string) []smartflow.Key {
+	if r := b.rule(variable); r != nil {
+		return r.keysOf(vars)
+	}
+	return nil
+}
+
+// rule is nil where the variable is not learned.
+func (b *Book) rule(variable string) *rule {
+	if b != nil {
+		for _, r := range b.rules {
+			if r.Var() == variable {
+				return r
+			}
+		}
+	}
+	return nil
+}
+
+// keysOf variables, by the endpoints that they can be put into.
+func (r *rule) keysOf(vars map[string]string) []smartflow.Key {
+	var keys []smartflow.Key
+	for _, t := range r.book.templates {
+		if path, missing := t.Expand(vars); missing == "" {
+			for _, key := range r.keys(path) {
+				if !slices.Contains(keys, key) {
+					keys = append(keys, key)
+				}
+			}
+		}
+	}
+	return keys
+}
+
 // FromPath is the value that a path itself names for a variable; empty where it names none.
 func (b *Book) FromPath(variable, path string) string {
-	if b == nil {
-		return ""
-	}
-	for _, r := range b.rules {
-		if r.Var() == variable {
-			value, _ := r.value(path)
-			return value
-		}
+	if r := b.rule(variable); r != nil {
+		value, _ := r.value(path)
+		return value
 	}
 	return ""
 }
 
 // Learns tells whether a variable is one that is learned.
 func (b *Book) Learns(variable string) bool {
-	return b != nil && slices.ContainsFunc(b.rules, func(r *rule) bool { return r.Var() == variable })
+	return b.rule(variable) != nil
 }
 
 // Knows tells whether a request's variables hold all that could be learned.

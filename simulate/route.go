@@ -14,6 +14,7 @@ import (
 type route struct {
 	method   string
 	template *match.Template
+	jobs     []*validate.Job
 	// body and headers are the shapes of its answers.
 	body, headers *shape
 	// paged is the list that pages are made of; nil where the answer is one object.
@@ -38,6 +39,7 @@ func routesOf(p *validate.Provider, items map[string]int64) []*route {
 				method: j.Method, template: j.Endpoint, body: &shape{}, headers: &shape{kind: object}, pages: schedule.PagesOf(j),
 			})
 		}
+		routes[at].jobs = append(routes[at].jobs, j)
 		routes[at].learn(j, items)
 	}
 	for _, r := range routes {

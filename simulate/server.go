@@ -39,6 +39,7 @@ type Server struct {
 	options  ServerOptions
 	base     *url.URL
 	routes   []*route
+	owners   *owners
 
 	// mu guards all below: whoever counts does so alone.
 	mu      sync.Mutex
@@ -74,6 +75,14 @@ func NewServer(config *validate.Config, provider string, options ServerOptions) 
 		s.base = &url.URL{}
 	}
 	s.routes = routesOf(s.provider, options.Items)
+	if s.owners = newOwners(part, s.provider); s.owners != nil {
+		more := int64(mostListed)
+		for _, j := range s.provider.Jobs {
+			if j.Parent == nil {
+				more = s.owners.list(options.Seed, s.routes, j, nil, more)
+			}
+		}
+	}
 	s.vendor = newVendor(part, options.Faults, options.Seed)
 	s.vendor.alone, s.vendor.aside = nil, nil // whose requests are whose, a vendor cannot tell
 	s.doorman = newDoorman(s.provider.Spec.Auth, s.base, options.Secrets)
@@ -141,14 +150,17 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	asks := s.request(r, identity, route.template.Path, vars)
+	path, _ := route.template.Expand(vars)
+	asks.Vars = s.owners.complete(path, asks.Vars)
 	s.answer(w, r, asks, func(now int64) (any, map[string]any) {
-		path, _ := route.template.Expand(vars)
 		m := &maker{seed: s.options.Seed, path: path, page: page, paged: route.paged}
 		headers, _ := m.value(route.headers, "", "headers", 0).(map[string]any)
 		if route.pages != nil && route.pages.Type == "link_header" {
 			headers["Link"] = linkHeader(page, asked(r))
 		}
-		return m.value(route.body, m.thing()+"s", "", 0), headers
+		body := m.value(route.body, m.thing()+"s", "", 0)
+		s.owners.truth(route, path, asks.Vars, body)
+		return body, headers
 	})
 }
 
