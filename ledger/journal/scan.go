@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"hash/maphash"
 	"math/bits"
+	"slices"
 )
 
 // scanner turns lines of JSON into records. It has three ways, and each passes on what it does not know for certain:
@@ -18,8 +19,8 @@ import (
 type scanner struct {
 	builder
 
-	// lengths are those of the last requests' texts: the next one's end is first looked for there.
-	lengths [4]int
+	// lengths are those of other requests' texts, the more frequent ones first: a request's end is first looked for there.
+	lengths [16]int
 	turn    int
 	// recent are the last sets of header names, the newest first.
 	recent [4]*fieldPattern
@@ -65,7 +66,6 @@ func (s *scanner) line(b []byte, line, number int64) error {
 			return nil
 		}
 		s.settle()
-		s.streak = 0
 	}
 	return s.one(b, line, number)
 }
@@ -82,6 +82,7 @@ func (s *scanner) one(b []byte, line, number int64) error {
 			return nil
 		}
 		s.misses++
+		s.streak = 0
 		s.batch.text, s.batch.values = s.batch.text[:text], s.batch.values[:values]
 		rec = Record{Line: line, Number: number}
 	}
@@ -190,15 +191,16 @@ func (s *scanner) canonicalRequest(b []byte, p int) (end int, number int32, ok b
 			s.streak++
 			return end, number, true
 		}
+		s.streak = 0
 	}
-	s.streak = 0
 	for _, next := range afterRequest {
 		if n := bytes.Index(b[p:], next); n >= 0 {
 			end = p + n
 			number, ok = s.requestText(b[p:end])
-			if ok {
-				s.turn = (s.turn + 1) % len(s.lengths)
-				s.lengths[s.turn] = n
+			if ok && !slices.Contains(s.lengths[:], n) {
+				const half = len(s.lengths) / 2 // new ones take turns in the rear half, and have to earn a place before it
+				s.turn = (s.turn + 1) % half
+				s.lengths[half+s.turn] = n
 			}
 			return end, number, ok
 		}
@@ -208,8 +210,11 @@ func (s *scanner) canonicalRequest(b []byte, p int) (end int, number int32, ok b
 
 // likelyEnd is the end of a request's members, if it is as far away as that of one of the last; else -1.
 func (s *scanner) likelyEnd(b []byte, p int) int {
-	for _, n := range s.lengths {
+	for i, n := range s.lengths {
 		if end := p + n; n > 0 && len(b) > end+len(statusName) && string(b[end:end+len(statusName)]) == statusName {
+			if i > 0 {
+				s.lengths[i], s.lengths[i-1] = s.lengths[i-1], n
+			}
 			return end
 		}
 	}
@@ -222,6 +227,7 @@ func (s *scanner) requestText(text []byte) (int32, bool) {
 	if number, ok := s.known.lookup(mark); ok {
 		return number, true
 	}
+	s.streak = 0
 	if len(text) == 0 { // two commas in a row
 		return 0, false
 	}
