@@ -346,9 +346,6 @@ func (e *Engine) noteGrant(now int64, r *record, en *entry) {
 		q.shown += en.cost
 	}
 	if en.limit.watched {
-		if q.seen == nil {
-			q.seen = new(seen)
-		}
-		q.seen.depart(now, en.cost, r.id)
+		e.depart(q, now, en.cost, r.id)
 	}
 }

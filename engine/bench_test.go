@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -179,53 +178,6 @@ func BenchmarkLimits(b *testing.B) {
 				e.reserveRelease(b, benchStart+int64(i), prepared[int(x>>16)%benchKeys])
 			}
 		})
-	}
-}
-
-// Memory of a live key, opened by requests from strings. The bar is 300 bytes.
-func BenchmarkKeyMemory(b *testing.B) {
-	quotas := strings.Join(strings.Split(benchDocuments, "\n")[0:7], "\n") + "\n" + strings.Join(strings.Split(benchDocuments, "\n")[9:], "\n")
-	for name, documents := range map[string]string{"three": benchDocuments, "quota": quotas} {
-		b.Run(name, func(b *testing.B) {
-			for range b.N {
-				perKey, apart := keyMemory(b, documents)
-				b.ReportMetric(perKey, "B/key")
-				b.ReportMetric(apart, "B/key-apart")
-			}
-		})
-	}
-}
-
-// keyMemory opens many keys and weighs them; apart are timelines and the log of the last 15 minutes.
-func keyMemory(b testing.TB, documents string) (perKey, apart float64) {
-	const n = 100_000
-	heap := func() int64 {
-		runtime.GC()
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return int64(m.HeapAlloc)
-	}
-	e := New(configOf(b, documents), Options{})
-	before := heap()
-	for i := range n {
-		q := benchRequest(i)
-		q.Vars["organizationId"] = strings.Clone(q.Vars["organizationId"])
-		t, _, err := e.ReserveRequest(benchStart, q, false, benchStart)
-		if err != nil {
-			b.Fatal(err)
-		}
-		e.Release(benchStart, t)
-	}
-	total := heap() - before
-	aside := int64(len(e.recent.ring)) * 16
-	e.eachQuota(func(_ *scope, c *coldScope) { aside += int64(cap(c.quota.timeline.slots)) * 12 })
-	return float64(total-aside) / float64(e.Keys()), float64(aside) / float64(e.Keys())
-}
-
-func TestKeyMemory(t *testing.T) {
-	if perKey, _ := keyMemory(t, benchDocuments); perKey > 300 || perKey < 100 {
-		t.Errorf("%.0f bytes a key, want at most 300", perKey)
 	}
 }
 

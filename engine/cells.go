@@ -78,8 +78,7 @@ func (e *Engine) leave(now int64, s *scope, c *coldScope) {
 		s.used -= cs.at(0).units()
 		cs.head++
 	}
-	c.quota.timelineFrom = now - 2*c.limit.length
-	c.quota.timeline.drop(c.quota.timelineFrom / c.limit.slotNanos)
+	c.quota.timeline.since((now - 2*c.limit.length) / c.limit.slotNanos)
 }
 
 // arrive puts units that are no longer in flight into the bucket of now. A cell that grows also leaves later.

@@ -29,8 +29,8 @@ func (e *Engine) Counted(now int64, p *Prepared, f func(Counted)) {
 		}
 		number := now / per
 		out.CellNanos = number * per
-		if n := len(q.timeline.slots); n > q.timeline.head && int64(q.timeline.slots[n-1].number) == number {
-			out.CellUnits = q.timeline.slots[n-1].units()
+		if live := q.timeline.live(); len(live) > 0 && int64(live[len(live)-1].number) == number {
+			out.CellUnits = live[len(live)-1].units()
 		}
 		if e.minute/per == number {
 			out.CellUnits += s.minute

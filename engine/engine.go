@@ -22,9 +22,11 @@ type Engine struct {
 	dropped int      // keys dropped since tuples were forgotten
 	slab    slab
 	noMore  *quotaMore // of quota keys that need no more
-	recent  recentLog
-	minute  int64    // start of the present minute
-	active  []uint32 // quota keys with a grant in it
+	// spareFlights are lists that no key uses.
+	spareFlights []*flightList
+	recent       recentLog
+	minute       int64    // start of the present minute
+	active       []uint32 // quota keys with a grant in it
 
 	// serverSide: the engine stands for the vendor.
 	serverSide bool
@@ -67,7 +69,7 @@ func newEngine(config *validate.Config, options Options, serverSide bool) *Engin
 	e := &Engine{
 		config: config, observer: options.Observer, onWindow: options.OnWindow, keepKeys: options.KeepKeys,
 		providers: make(map[string]*provider), accounts: make(map[string]*account), symbols: newSymbols(),
-		now: -never, noMore: newQuotaMore(), records: make([]*record, 1), serverSide: serverSide, wakeAt: never,
+		now: -never, noMore: noQuotaMore(), records: make([]*record, 1), serverSide: serverSide, wakeAt: never,
 	}
 	for _, source := range config.Providers {
 		p := e.compileProvider(source)

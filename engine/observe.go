@@ -170,11 +170,8 @@ func (q *quota) hold(now int64, l *landing, en *entry, remaining, maximum int64)
 	r := l.record
 	limited := l.outcome == outcomeLimited
 	s, rolling := en.scope, en.limit.rolling
-	if q.seen == nil {
-		q.seen = new(seen)
-	}
 	o := q.seen
-	own, number := o.find(r.granted, r.id)
+	own, number := q.flights.find(r.granted, r.id)
 	if own != nil && !limited && !rolling {
 		o.show(own, number, en.cost, remaining)
 	}
@@ -191,10 +188,14 @@ func (q *quota) hold(now int64, l *landing, en *entry, remaining, maximum int64)
 	if own == nil || !o.replaces(r.granted, now, remaining) {
 		return
 	}
+	if o == nil {
+		o = new(seen)
+		q.seen = o
+	}
 	o.held, o.admitUntil = true, admitUntil
 	o.remaining, o.usedThen = remaining, s.used
-	o.uncertain = o.overlap(own, now, remaining, !rolling)
+	o.uncertain = q.flights.overlap(own, now, remaining, !rolling)
 	o.granted, o.answered = r.granted, now
-	o.flightsThen = o.gone + uint64(len(o.flights)-o.head)
+	o.flightsThen = q.flights.next()
 	o.external = max(0, maximum-remaining-(s.used-q.carried))
 }

@@ -15,16 +15,13 @@ type quota struct {
 	// firstGrant is the instant of the key's first grant ever, never before it.
 	firstGrant int64
 	timeline   timeline
-	// timelineFrom is the start of the previous window.
-	timelineFrom int64
 	// touched: the window has a grant or a response.
 	touched bool
 
 	*quotaMore
 }
 
-// quotaMore is what only some keys know: those of rolling windows, of limits that read responses, and all where windows are
-// reported. The others share an empty one.
+// quotaMore is what only keys know whose limits read responses: a cache line. The others share an empty one.
 type quotaMore struct {
 	// learned is the maximum that a response named, 0 where none did. It lasts across windows.
 	learned int64
@@ -33,19 +30,38 @@ type quotaMore struct {
 	latestReset, periodNanos int64
 	// exhaustedUntil: before this instant the quota is spent, because a rate-limited response showed that nothing remained.
 	exhaustedUntil int64
+	seen           *seen       // what responses have shown; nil before the first
+	flights        *flightList // nil where none has to be known
+	// disagreed: the window has said that a header disagrees with the declared maximum.
+	disagreed bool
+
+	*quotaRare
+}
+
+// quotaRare is what few keys know: those of rolling windows, and all where windows are reported. The others share an empty one.
+type quotaRare struct {
 	// shown are the units granted in the window that a report shows, where that is not the one of admission (firstRequest).
 	shown int64
 	// recent are the units of the last 15 minutes; kept only where windows are reported.
 	recent int64
 
-	seen     *seen     // what responses have shown; nil before the first
 	cells    *cells    // units by the instant at which they leave (rolling)
 	counters *counters // of the window; nil unless windows are reported
-	// disagreed: the window has said that a header disagrees with the declared maximum.
-	disagreed bool
 }
 
-func newQuotaMore() *quotaMore { return &quotaMore{exhaustedUntil: -never} }
+// newQuotaMore is what a key of a limit starts with.
+func (e *Engine) newQuotaMore(l *limit) *quotaMore {
+	if l.plain && e.onWindow == nil {
+		return e.noMore
+	}
+	more := &quotaMore{exhaustedUntil: -never, quotaRare: e.noMore.quotaRare}
+	if l.rolling || e.onWindow != nil {
+		more.quotaRare = new(quotaRare)
+	}
+	return more
+}
+
+func noQuotaMore() *quotaMore { return &quotaMore{exhaustedUntil: -never, quotaRare: new(quotaRare)} }
 
 // earlySpan is the longest time after a window's start in which an observation may still speak of the window before: clocks
 // differ.
@@ -218,8 +234,7 @@ func (e *Engine) turn(now int64, s *scope, c *coldScope) {
 	if end != q.start {
 		before = q.start // nothing was granted in the window before this one
 	}
-	q.timelineFrom = before
-	q.timeline.drop(before / c.limit.slotNanos)
+	q.timeline.since(before / c.limit.slotNanos)
 }
 
 // grantedIn tells whether a request granted at an instant was granted in the window that holds now.

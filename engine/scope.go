@@ -131,10 +131,7 @@ func (e *Engine) newScope(l *limit, symbols [maxSymbols]uint32, hash uint32, now
 	case kindConcurrency:
 		s.until = -never // caps are computed at the first use
 	case kindQuota:
-		c.quota = &quota{start: now, end: -never, firstGrant: never, quotaMore: e.noMore}
-		if !l.plain || e.onWindow != nil {
-			c.quota.quotaMore = newQuotaMore()
-		}
+		c.quota = &quota{start: now, end: -never, firstGrant: never, quotaMore: e.newQuotaMore(l)}
 		s.until = -never
 		s.set(flagFresh)
 	case kindNone:

@@ -106,8 +106,8 @@ func (e *Engine) landUnits(now int64, r *record, en *entry, kept int64) {
 	if kept != en.cost {
 		e.correct(r.granted, en, kept)
 	}
-	if o := c.quota.seen; o != nil && c.limit.watched {
-		if f, _ := o.find(r.granted, r.id); f != nil {
+	if c.limit.watched {
+		if f, _ := c.quota.flights.find(r.granted, r.id); f != nil {
 			f.settled, f.units = now, kept
 		}
 	}
@@ -124,8 +124,8 @@ func (e *Engine) learn(now int64) {
 	for i := range e.settling {
 		for j := range e.settling[i].record.prepared.entries {
 			en := &e.settling[i].record.prepared.entries[j]
-			if en.limit.watched && en.cold.quota.seen != nil {
-				en.cold.quota.seen.prune()
+			if en.limit.watched {
+				e.prune(en.cold.quota)
 			}
 		}
 		e.settling[i] = landing{}
@@ -196,8 +196,8 @@ func (e *Engine) Release(now int64, t Ticket) bool {
 				kept = 0
 			}
 			e.landUnits(now, r, en, kept)
-			if en.limit.watched && en.cold.quota.seen != nil {
-				en.cold.quota.seen.prune()
+			if en.limit.watched {
+				e.prune(en.cold.quota)
 			}
 		}
 	}

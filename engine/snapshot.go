@@ -255,7 +255,7 @@ func (e *Engine) restoreScope(now int64, from *ScopeState) uint32 {
 		c.restoreRate(from.RateMicros)
 	case kindQuota:
 		if c.quota.quotaMore == e.noMore && (from.Learned != 0 || from.LatestResetNanos != 0 || from.Observed != nil || from.ExhaustedUntilNanos != 0) {
-			c.quota.quotaMore = newQuotaMore() // the limit read responses then
+			c.quota.quotaMore = &quotaMore{exhaustedUntil: -never, quotaRare: e.noMore.quotaRare} // the limit read responses then
 		}
 		if from.Learned != 0 {
 			c.quota.learned = from.Learned
@@ -321,7 +321,7 @@ func (e *Engine) restoreQuota(s *scope, c *coldScope, from *ScopeState) {
 	for _, slot := range from.Timeline {
 		q.timeline.add(slot.StartNanos/c.limit.slotNanos, slot.Units)
 	}
-	q.timelineFrom = 0
+	q.timeline.from = 0
 }
 
 // parseKey is the inverse of keyText: the values of the parts.

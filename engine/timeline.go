@@ -9,8 +9,13 @@ import (
 // with anything in it. What a key takes in the present minute stands in its scope until the minute is over.
 type timeline struct {
 	slots []slot
-	head  int
+	head  uint32
+	// from is the number of the first slot of the previous window; what is before it goes.
+	from uint32
 }
+
+// live are the slots that have not been dropped.
+func (t *timeline) live() []slot { return t.slots[t.head:] }
 
 // slot holds the units of one minute or hour, by its number since the Unix epoch.
 type slot struct {
@@ -26,13 +31,13 @@ func newSlot(number, units int64) slot {
 
 // add counts units in the slot of a number, which is the last one or later.
 func (t *timeline) add(number, units int64) {
-	if n := len(t.slots); n > t.head && t.slots[n-1].number == uint32(number) {
+	if n := len(t.slots); n > int(t.head) && t.slots[n-1].number == uint32(number) {
 		t.slots[n-1] = newSlot(number, t.slots[n-1].units()+units)
 		return
 	}
 	if len(t.slots) == cap(t.slots) {
-		live := t.slots[t.head:]
-		if t.head < len(t.slots)/8+1 {
+		live := t.live()
+		if int(t.head) < len(t.slots)/8+1 {
 			grown := make([]slot, len(live), len(live)+len(live)/8+4)
 			copy(grown, live)
 			t.slots = grown
@@ -46,16 +51,22 @@ func (t *timeline) add(number, units int64) {
 
 // correct changes the units of a slot that is still there.
 func (t *timeline) correct(number, by int64) {
-	live := t.slots[t.head:]
+	live := t.live()
 	i := sort.Search(len(live), func(i int) bool { return live[i].number >= uint32(number) })
 	if i < len(live) && live[i].number == uint32(number) {
 		live[i] = newSlot(number, live[i].units()+by)
 	}
 }
 
-// drop forgets the slots before a number.
-func (t *timeline) drop(number int64) {
-	for t.head < len(t.slots) && int64(t.slots[t.head].number) < number {
+// since forgets the slots before a number, now and from now on.
+func (t *timeline) since(number int64) {
+	t.from = uint32(max(number, 0))
+	t.drop()
+}
+
+// drop forgets the slots before the previous window.
+func (t *timeline) drop() {
+	for int(t.head) < len(t.slots) && t.slots[t.head].number < t.from {
 		t.head++
 	}
 }
@@ -85,8 +96,8 @@ func (e *Engine) Timeline(now int64, provider, limitName, key string) []Slot {
 // timelineOf a key joins what is over with the minute that is not.
 func (e *Engine) timelineOf(s *scope, c *coldScope) []Slot {
 	t, per := &c.quota.timeline, c.limit.slotNanos
-	t.drop(c.quota.timelineFrom / per)
-	all := timeline{slots: append([]slot(nil), t.slots[t.head:]...)}
+	t.drop()
+	all := timeline{slots: append([]slot(nil), t.live()...)}
 	if s.minute != 0 {
 		all.add(e.minute/per, s.minute)
 	}

@@ -170,7 +170,8 @@ func TestTwin(t *testing.T) {
 		want := w.run(rows)
 		e := New(config, Options{})
 		got := enforce(t, config, e, rows)
-		if *e.noMore != *newQuotaMore() {
+		if none := noQuotaMore(); *e.noMore.quotaRare != *none.quotaRare || e.noMore.exhaustedUntil != none.exhaustedUntil || e.noMore.seen != nil ||
+			e.noMore.flights != nil || e.noMore.learned != 0 || e.noMore.latestReset != 0 || e.noMore.periodNanos != 0 || e.noMore.disagreed {
 			t.Fatal("what plain quotas share was written to")
 		}
 		for i := range rows {
