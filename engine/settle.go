@@ -1,6 +1,10 @@
 package engine
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/tapyr/tapyr/schema"
+)
 
 // landing is a settlement on its way.
 type landing struct {
@@ -73,14 +77,25 @@ const maxUnits = 1e15
 
 // actual is the cost that a response tells; ok is false where it tells none that makes sense.
 func (en *entry) actual(r *Response) (units int64, ok bool) {
-	if en.limit.costFrom == nil {
+	return en.limit.costFrom.units(r)
+}
+
+// units is the cost that the reader finds in a response; without a reader there is none.
+func (r *reader) units(response *Response) (units int64, ok bool) {
+	if r == nil {
 		return 0, false
 	}
-	d, _, ok := en.limit.costFrom.number(r, largest)
+	d, _, ok := r.number(response, largest)
 	if !ok || d.negative() {
 		return 0, false
 	}
 	return min(d.ceil(), maxUnits), true
+}
+
+// CostReader returns how the engine reads the cost of a request from its response, for those who look at responses afterwards. ok is
+// false where a response tells none that makes sense.
+func CostReader(from *schema.CostFrom) func(*Response) (units int64, ok bool) {
+	return compileReader(from.Header, from.Index, from.Pattern, "").units
 }
 
 // landUnits ends the flight of units that a quota counts: kept of them stay.

@@ -83,12 +83,12 @@ func TestImportErrors(t *testing.T) {
 	row := "p,l,k,2026-11-30T12:00:00Z,2026-12-01T00:00:00Z,7,,,,2026-11-30T12:00:00Z\n"
 	for _, test := range []struct{ name, content, want string }{
 		{"no column", "provider,limit\np,l\n", `no column "scope_key"`},
-		{"short", header + row + "p,l\n", "line 3: 2 fields"},
-		{"time", header + strings.Replace(row, "2026-11-30T12:00:00Z", "noon", 1), `line 2: "noon"`},
+		{"short", header + row + "p,l\n", ":3: 2 fields"},
+		{"time", header + strings.Replace(row, "2026-11-30T12:00:00Z", "noon", 1), `:2: "noon"`},
 		{"count", header + strings.Replace(row, ",7,", ",-7,", 1), `"-7"`},
 		{"number", header + strings.Replace(row, ",7,,", ",7,x,", 1), `"x"`},
 		{"window", header + strings.Replace(row, "2026-12-01", "2026-11-01", 1), "not after window_start"},
-		{"json", `{"provider":"p"` + "\n", "line 1"},
+		{"json", `{"provider":"p"` + "\n", ":1: "},
 		{"nested", `{"provider":{}}`, "provider is neither"},
 		{"parquet", "PAR1nonsense", "parquet"},
 		{"gzip", "\x1f\x8bnonsense", "gzip"},

@@ -101,10 +101,10 @@ func importTable[T any](t *table[T], name string, options journal.Options, apply
 	group := make([]T, 0, importGroup)
 	for row, err := range t.rows(text) {
 		if err != nil {
-			return n, fmt.Errorf("%s: %w", name, err)
+			return n, fmt.Errorf("%s%w", place(name, row.line), err)
 		}
 		n++
-		if group = append(group, row); len(group) == importGroup {
+		if group = append(group, row.row); len(group) == importGroup {
 			if err := apply(group); err != nil {
 				return n, err
 			}
@@ -115,6 +115,20 @@ func importTable[T any](t *table[T], name string, options journal.Options, apply
 		err = apply(group)
 	}
 	return n, err
+}
+
+// lined is a row and the line that it stands on, from 1; for Parquet its number.
+type lined[T any] struct {
+	row  T
+	line int64
+}
+
+// place is how a message begins that is about a line of a file; line 0 is the whole.
+func place(name string, line int64) string {
+	if line == 0 {
+		return name + ": "
+	}
+	return fmt.Sprintf("%s:%d: ", name, line)
 }
 
 func openTable(name string, options journal.Options) (io.Reader, func(), error) {
@@ -132,35 +146,48 @@ func openTable(name string, options journal.Options) (io.Reader, func(), error) 
 }
 
 // rows reads a table of any format.
-func (t *table[T]) rows(text *bufio.Reader) iter.Seq2[T, error] {
+func (t *table[T]) rows(text *bufio.Reader) iter.Seq2[lined[T], error] {
 	head, _ := text.Peek(4)
 	switch {
 	case len(head) > 0 && head[0] == '{':
 		return t.lines(text)
 	case string(head) == "PAR1":
-		return t.parquet.rows(text)
+		return t.numbered(text)
 	default:
 		return t.records(text)
 	}
 }
 
+// numbered reads Parquet.
+func (t *table[T]) numbered(text io.Reader) iter.Seq2[lined[T], error] {
+	return func(yield func(lined[T], error) bool) {
+		number := int64(0)
+		for row, err := range t.parquet.rows(text) {
+			number++
+			if !yield(lined[T]{row, number}, err) {
+				return
+			}
+		}
+	}
+}
+
 // records reads CSV. The columns may stand in any order; those of counts may be absent.
-func (t *table[T]) records(text *bufio.Reader) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		var zero T
+func (t *table[T]) records(text *bufio.Reader) iter.Seq2[lined[T], error] {
+	return func(yield func(lined[T], error) bool) {
+		first := lined[T]{line: 1}
 		next := journal.Records(text)
 		header, _, err := next()
 		if errors.Is(err, io.EOF) {
 			return
 		}
 		if err != nil {
-			yield(zero, err)
+			yield(first, err)
 			return
 		}
 		index := make([]int, len(t.columns))
 		for i, column := range t.columns {
 			if index[i] = slices.Index(header, column); index[i] < 0 && !strings.HasPrefix(column, "observed_") {
-				yield(zero, fmt.Errorf("line 1: no column %q: needed are %s", column, strings.Join(t.columns, ", ")))
+				yield(first, fmt.Errorf("no column %q: needed are %s", column, strings.Join(t.columns, ", ")))
 				return
 			}
 		}
@@ -183,10 +210,7 @@ func (t *table[T]) records(text *bufio.Reader) iter.Seq2[T, error] {
 				}
 				row, err = t.parse(record)
 			}
-			if err != nil {
-				err = fmt.Errorf("line %d: %w", line, err)
-			}
-			if !yield(row, err) || err != nil {
+			if !yield(lined[T]{row, int64(line)}, err) || err != nil {
 				return
 			}
 		}
@@ -194,11 +218,11 @@ func (t *table[T]) records(text *bufio.Reader) iter.Seq2[T, error] {
 }
 
 // lines reads JSON objects.
-func (t *table[T]) lines(text io.Reader) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
+func (t *table[T]) lines(text io.Reader) iter.Seq2[lined[T], error] {
+	return func(yield func(lined[T], error) bool) {
 		dec := jsontext.NewDecoder(text)
 		record := make([]string, len(t.columns))
-		for n := 1; ; n++ {
+		for n := int64(1); ; n++ {
 			clear(record)
 			err := t.readObject(dec, record)
 			if errors.Is(err, io.EOF) {
@@ -208,10 +232,7 @@ func (t *table[T]) lines(text io.Reader) iter.Seq2[T, error] {
 			if err == nil {
 				row, err = t.parse(record)
 			}
-			if err != nil {
-				err = fmt.Errorf("line %d: %w", n, err)
-			}
-			if !yield(row, err) || err != nil {
+			if !yield(lined[T]{row, n}, err) || err != nil {
 				return
 			}
 		}
@@ -284,7 +305,7 @@ func parseOptional(text string) (*int64, error) {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		return nil, fmt.Errorf("%q is not a whole number", text)
+		return nil, fmt.Errorf("observed %q is not a whole number", text)
 	}
 	return &n, nil
 }

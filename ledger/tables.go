@@ -65,6 +65,39 @@ func (c *Counter) check() error {
 	if c.EndNanos <= c.StartNanos {
 		return fmt.Errorf("window_end %s is not after window_start %s", formatNanos(c.EndNanos), formatNanos(c.StartNanos))
 	}
+	for _, observed := range []struct {
+		name  string
+		count *int64
+	}{{"used", &c.Used}, {"observed_remaining", c.ObservedRemaining}, {"observed_max", c.ObservedMax}, {"observed_used", c.ObservedUsed}} {
+		if observed.count != nil && *observed.count < 0 {
+			return fmt.Errorf("%s %d is negative", observed.name, *observed.count)
+		}
+	}
+	return nil
+}
+
+// ReadCounters reads counters as Export wrote them, in any of its formats, and tells each with the line it stands on (in Parquet the
+// row's number), from 1. The first row that cannot be read ends it with an error that names the file and the line.
+func ReadCounters(name string, options journal.Options, each func(line int64, c *Counter)) error {
+	raw, done, err := openTable(name, options)
+	if err != nil {
+		return err
+	}
+	defer done()
+	text, unpacked, err := journal.Unpack(raw)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	defer unpacked()
+	if _, err := text.Peek(1); errors.Is(err, io.EOF) {
+		return fmt.Errorf("%s is empty: there is not even a header", name)
+	}
+	for row, err := range counterTable.rows(text) {
+		if err != nil {
+			return fmt.Errorf("%s%w", place(name, row.line), err)
+		}
+		each(row.line, &row.row)
+	}
 	return nil
 }
 

@@ -99,6 +99,17 @@ func (p *problem) quotaBudget(k *keyLoad, counters counterIndex) budget {
 	return best
 }
 
+// Covers tells whether a key is one that the plan's jobs use of a limit: a counter of another is of no account to it.
+func (p *Plan) Covers(provider, limit, key string) bool {
+	for i := range p.Scopes {
+		s := &p.Scopes[i]
+		if s.Provider == provider && s.Limit == limit && (s.Key == key || matchesPattern(s.Key, key)) {
+			return true
+		}
+	}
+	return false
+}
+
 // matchesPattern tells whether a scope key is one of a row whose unknown values are "*".
 func matchesPattern(pattern, key string) bool {
 	if !strings.Contains(pattern, "*") {

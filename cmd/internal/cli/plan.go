@@ -107,8 +107,12 @@ func (c *Call) planInput(config *validate.Config) (plan.Input, error) {
 	}
 	in := plan.Input{Config: config, At: c.Now(), Fanout: sizes, NoReclaim: c.Bool("no-reclaim"), WorstWindow: c.Bool("worst-window")}
 	if file := c.String("ledger"); file != "" {
-		if in.State, err = readPlanState(c.Ctx(), file, config, in.At); err != nil {
+		var counters []foreignCounter
+		if in.State, counters, err = readPlanState(c.Ctx(), file, config, in.At); err != nil {
 			return plan.Input{}, err
+		}
+		if counters != nil {
+			c.noteDoubtful(file, counters, plan.Make(in), config)
 		}
 	}
 	return in, nil

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tapyr/tapyr/engine"
 	"github.com/tapyr/tapyr/ledger"
 	"github.com/tapyr/tapyr/ledger/journal"
 	"github.com/tapyr/tapyr/ledger/sqlite"
@@ -28,20 +29,27 @@ const (
 	latencySpan = 24 * time.Hour
 )
 
-// readPlanState reads what is known from running: a state file, or counters as "tapyr ledger export --what counters" writes them.
-func readPlanState(ctx context.Context, file string, config *validate.Config, now time.Time) (*plan.State, error) {
+// readPlanState reads what is known from running: a state file, or counters as "tapyr ledger export --what counters" writes them,
+// which come from elsewhere and are returned as well.
+func readPlanState(ctx context.Context, file string, config *validate.Config, now time.Time) (*plan.State, []foreignCounter, error) {
 	isState, err := isStateFile(file)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if !isState {
-		counters := &counterSink{}
-		if _, err := ledger.Import(ctx, counters, file, ledger.WhatCounters, journal.Options{}); err != nil {
-			return nil, fmt.Errorf("not counters as \"tapyr ledger export --what counters\" writes them: %w", err)
-		}
-		return &plan.State{Counters: counters.list}, nil
+	if isState {
+		state, err := readStateFile(ctx, file, config, now)
+		return state, nil, err
 	}
-	return readStateFile(ctx, file, config, now)
+	state := &plan.State{}
+	list := []foreignCounter{}
+	err = ledger.ReadCounters(file, journal.Options{}, func(line int64, c *ledger.Counter) {
+		state.Counters = append(state.Counters, planCounter(c))
+		list = append(list, foreignCounter{*c, line})
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("not counters as \"tapyr ledger export --what counters\" writes them: %w", err)
+	}
+	return state, list, nil
 }
 
 // isStateFile tells by the first bytes: https://www.sqlite.org/fileformat.html, "The Database Header".
@@ -56,20 +64,6 @@ func isStateFile(file string) (bool, error) {
 		return false, fmt.Errorf("cannot read %s: %w", file, cause(err))
 	}
 	return bytes.Equal(head, []byte("SQLite format 3\x00")), nil
-}
-
-// counterSink takes the counters of an import; it is no store for anything else.
-type counterSink struct {
-	ledger.Ledger
-	list []plan.Counter
-}
-
-// Apply implements ledger.Ledger.
-func (s *counterSink) Apply(_ context.Context, changes ledger.Changes) error {
-	for i := range changes.Counters {
-		s.list = append(s.list, planCounter(&changes.Counters[i]))
-	}
-	return nil
 }
 
 func planCounter(c *ledger.Counter) plan.Counter {
@@ -125,7 +119,7 @@ func planInventories(list []ledger.Inventory, config *validate.Config) map[strin
 
 // planHistory is what the last good runs of each job took.
 func planHistory(ctx context.Context, store ledger.Ledger, config *validate.Config, now time.Time) (map[string]plan.History, error) {
-	latency, err := latencies(ctx, store, now)
+	latency, costs, err := lately(ctx, store, config, now)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +129,7 @@ func planHistory(ctx context.Context, store ledger.Ledger, config *validate.Conf
 		if err != nil {
 			return nil, err
 		}
-		h := plan.History{RetryRatio: -1, LatencySeconds: latency[job.Name]}
+		h := plan.History{RetryRatio: -1, LatencySeconds: latency[job.Name], Costs: costs[job.Name]}
 		var pages []int64
 		var all, requests int64
 		seen := make(map[string]int)
@@ -155,7 +149,7 @@ func planHistory(ctx context.Context, store ledger.Ledger, config *validate.Conf
 		if all > 0 {
 			h.RetryRatio = float64(max(0, requests-all)) / float64(all)
 		}
-		if len(pages) > 0 || h.LatencySeconds > 0 {
+		if len(pages) > 0 || h.LatencySeconds > 0 || len(h.Costs) > 0 {
 			history[job.Name] = h
 		}
 	}
@@ -169,21 +163,83 @@ func median(list []int64) float64 {
 	return float64(list[(n-1)/2]+list[n/2]) / 2
 }
 
-// latencies are the mean seconds that the requests of each job took lately.
-func latencies(ctx context.Context, store ledger.Ledger, now time.Time) (map[string]float64, error) {
+// lately is what the requests of each job took in the last day: their mean seconds, and the median units that responses told of the
+// limits with costFrom.
+func lately(ctx context.Context, store ledger.Ledger, config *validate.Config, now time.Time) (seconds map[string]float64, costs map[string]map[string]float64, err error) {
 	sum, count := make(map[string]time.Duration), make(map[string]int64)
+	units := make(map[string][]costSample)
+	for _, job := range config.Jobs {
+		if samples := costSamples(job); len(samples) > 0 {
+			units[job.Name] = samples
+		}
+	}
 	for row, err := range store.Journal(ctx, ledger.Interval{From: now.Add(-latencySpan), To: now}) {
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		if row.Job != "" && row.Status != 0 {
-			sum[row.Job] += row.Latency
-			count[row.Job]++
+		if row.Job == "" || row.Status == 0 {
+			continue
+		}
+		sum[row.Job] += row.Latency
+		count[row.Job]++
+		for i := range units[row.Job] {
+			units[row.Job][i].take(&row)
 		}
 	}
-	mean := make(map[string]float64, len(sum))
+	seconds = make(map[string]float64, len(sum))
 	for job, total := range sum {
-		mean[job] = total.Seconds() / float64(count[job])
+		seconds[job] = total.Seconds() / float64(count[job])
 	}
-	return mean, nil
+	costs = make(map[string]map[string]float64, len(units))
+	for job, samples := range units {
+		for i := range samples {
+			if s := &samples[i]; len(s.units) > 0 {
+				if costs[job] == nil {
+					costs[job] = make(map[string]float64)
+				}
+				costs[job][s.limit] = median(s.units)
+			}
+		}
+	}
+	return seconds, costs, nil
+}
+
+// mostCosts is of how many of the latest requests the median cost is taken.
+const mostCosts = 10_000
+
+// costSample collects what the responses to a job's requests told of one limit.
+type costSample struct {
+	limit string
+	read  func(*engine.Response) (units int64, ok bool)
+	units []int64
+	next  int // where the next one goes once there are mostCosts
+}
+
+// costSamples are those of a job's limits whose costs are in responses.
+func costSamples(job *validate.Job) (samples []costSample) {
+	if job.Account == nil {
+		return nil
+	}
+	for _, l := range job.Account.Provider.Limits {
+		if l.Spec.CostFrom != nil {
+			samples = append(samples, costSample{limit: l.Spec.Name, read: engine.CostReader(l.Spec.CostFrom)})
+		}
+	}
+	return samples
+}
+
+func (s *costSample) take(row *ledger.Row) {
+	response := &engine.Response{Status: row.Status}
+	for name, value := range row.Headers {
+		response.Fields = append(response.Fields, engine.Field{Name: name, Value: value})
+	}
+	units, ok := s.read(response)
+	switch {
+	case !ok:
+	case len(s.units) < mostCosts:
+		s.units = append(s.units, units)
+	default:
+		s.units[s.next] = units
+		s.next = (s.next + 1) % mostCosts
+	}
 }

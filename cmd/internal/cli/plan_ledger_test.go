@@ -20,7 +20,7 @@ kind: Provider
 metadata: { name: vendor }
 spec:
   baseURL: https://api.example.com
-  limits: [{ name: daily, kind: quota, max: 100000, window: { period: day }, scope: { by: [account] } }]
+  limits: [{ name: daily, kind: quota, max: 100000, window: { period: day }, scope: { by: [account] }, costFrom: { header: X-Units, index: 1 } }]
 ---
 apiVersion: tapyr/v1alpha1
 kind: Account
@@ -73,15 +73,22 @@ func TestPlanStateFromStateFile(t *testing.T) {
 		changes.Runs = append(changes.Runs, ledger.Run{Job: "clients", Instance: "clients/networkId=N1", Account: "acme", Started: now.Add(-time.Duration(i+1) * time.Hour), Pages: pages, Requests: pages + 1, Status: status})
 	}
 	for i := range 2 {
-		changes.Rows = append(changes.Rows, ledger.Row{At: now.Add(-time.Duration(i+1) * time.Hour), Request: journal.Request{Provider: "vendor", Account: "acme", Job: "clients"}, Status: 200, Latency: time.Duration(i+1) * time.Second})
+		changes.Rows = append(changes.Rows, ledger.Row{
+			At: now.Add(-time.Duration(i+1) * time.Hour), Request: journal.Request{Provider: "vendor", Account: "acme", Job: "clients"}, Status: 200,
+			Latency: time.Duration(i+1) * time.Second, Headers: map[string]string{"x-units": []string{"9, 4", "9, 7"}[i]},
+		})
 	}
+	// A response that tells no cost, and one that tells nonsense, are left out of the median.
+	changes.Rows = append(changes.Rows,
+		ledger.Row{At: now.Add(-time.Minute), Request: journal.Request{Provider: "vendor", Account: "acme", Job: "clients"}, Status: 200, Latency: 3 * time.Second / 2},
+		ledger.Row{At: now.Add(-time.Minute), Request: journal.Request{Provider: "vendor", Account: "acme", Job: "clients"}, Status: 200, Latency: 3 * time.Second / 2, Headers: map[string]string{"X-Units": "1, many"}})
 	if err := store.Apply(ctx, changes); err != nil {
 		t.Fatal(err)
 	}
 	if err := store.Close(); err != nil {
 		t.Fatal(err)
 	}
-	state, err := readPlanState(ctx, path, config, now)
+	state, _, err := readPlanState(ctx, path, config, now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,6 +102,9 @@ func TestPlanStateFromStateFile(t *testing.T) {
 	if h.PagesPerRun != 3 || h.RetryRatio != 3.0/9 || h.LatencySeconds != 1.5 {
 		t.Errorf("history %+v", h)
 	}
+	if len(h.Costs) != 1 || h.Costs["daily"] != 5.5 {
+		t.Errorf("costs %v, want the median 5.5 of 4 and 7", h.Costs)
+	}
 	if _, there := state.History["orgs"]; there {
 		t.Error("a job without runs has a history")
 	}
@@ -102,12 +112,12 @@ func TestPlanStateFromStateFile(t *testing.T) {
 
 // What is neither a state nor counters is refused with the way out.
 func TestPlanStateOfOtherFiles(t *testing.T) {
-	for _, text := range []string{"provider,limit\nvendor,daily\n", "SQLite format 3\x00 but not really", "{"} {
+	for _, text := range []string{"provider,limit\nvendor,daily\n", "SQLite format 3\x00 but not really", "{", ""} {
 		path := filepath.Join(t.TempDir(), "file")
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := readPlanState(t.Context(), path, nil, time.Time{}); err == nil {
+		if _, _, err := readPlanState(t.Context(), path, nil, time.Time{}); err == nil {
 			t.Errorf("%q is taken for a state", text)
 		}
 	}
