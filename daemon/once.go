@@ -107,8 +107,8 @@ func (d *Daemon) verdict() error {
 	return out
 }
 
-// DryRun writes down the requests that one run of every job would begin with, one a line, and sends none. Secrets stand as the
-// place where they are found. Instances come of the inventories of earlier runs; where there are none, variables stand as {name}.
+// DryRun writes down the requests that one run of every job would begin with, one a line, and sends none. Credentials stand as
+// the place where they are found, what looks like a secret in the documents themselves as client.Redacted. Instances come of the inventories of earlier runs; where there are none, variables stand as {name}.
 func (d *Daemon) DryRun(ctx context.Context, out io.Writer) error {
 	config, err := d.options.Load(ctx)
 	if err != nil {
@@ -168,24 +168,21 @@ func (d *Daemon) dryJob(w *world, j *validate.Job, out io.Writer) error {
 }
 
 func dryLine(j *validate.Job, i *schedule.Instance) (string, error) {
-	a := j.Account
-	bare := *a // without certificates: nothing is connected
-	spec := *a.Spec
-	spec.TLS = nil
-	bare.Spec = &spec
+	bare := withoutSecrets(j)
+	a := bare.Account
 	vars := make(map[string]string)
 	for name := range j.Vars() {
 		vars[name] = "{" + name + "}"
 	}
 	maps.Copy(vars, i.Vars)
-	options := client.Options{Account: &bare, Secrets: places(a)}
+	options := client.Options{Account: a, Secrets: places(a)}
 	for k := range a.Spec.Targets {
 		if t := &a.Spec.Targets[k]; t.Name == i.Target {
 			options.Target = t
-			maps.Copy(vars, t.Vars)
+			maps.Copy(vars, masked(t.Vars))
 		}
 	}
-	maps.Copy(vars, a.Spec.Vars)
+	maps.Copy(vars, masked(a.Spec.Vars))
 	c, err := client.New(options)
 	if err != nil {
 		return "", err
@@ -194,11 +191,11 @@ func dryLine(j *validate.Job, i *schedule.Instance) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	request, err := first(j, c, pager, vars)
+	request, err := first(bare, c, pager, vars)
 	if err != nil {
 		return "", err
 	}
-	line := []string{request.Method, strings.NewReplacer("%7B", "{", "%7D", "}").Replace(request.URL.String())}
+	line := []string{request.Method, strings.NewReplacer("%7B", "{", "%7D", "}", "%5Bsecret%5D", client.Redacted).Replace(request.URL.String())}
 	if auth := c.Describe(); auth != "" {
 		line = append(line, auth)
 	}
@@ -209,6 +206,38 @@ func dryLine(j *validate.Job, i *schedule.Instance) (string, error) {
 		line = append(line, string(request.Body))
 	}
 	return strings.Join(line, "  ") + "  # " + i.Name, nil
+}
+
+// withoutSecrets is a job with a mark in place of every value in its request that looks like a secret, and with an account without
+// certificates, since nothing is connected.
+func withoutSecrets(j *validate.Job) *validate.Job {
+	account, accountSpec := *j.Account, *j.Account.Spec
+	provider, providerSpec := *account.Provider, *account.Provider.Spec
+	if providerSpec.Auth != nil {
+		auth := *providerSpec.Auth
+		auth.Prefix = validate.MaskedPrefix(auth.Prefix, client.Redacted)
+		auth.TokenURL, _, _ = strings.Cut(auth.TokenURL, "?")
+		providerSpec.Auth = &auth
+	}
+	accountSpec.TLS = nil
+	provider.Spec, account.Spec, account.Provider = &providerSpec, &accountSpec, &provider
+	out, spec := *j, *j.Spec
+	out.Account, out.Spec, out.Query = &account, &spec, masked(j.Query)
+	if spec.Request != nil {
+		request := *spec.Request
+		request.Headers, request.Body = masked(request.Headers), validate.MaskedBody(request.Body, client.Redacted)
+		spec.Request = &request
+	}
+	return &out
+}
+
+// masked are values by name, without those that look like secrets.
+func masked(values map[string]string) map[string]string {
+	out := make(map[string]string, len(values))
+	for name, value := range values {
+		out[name] = validate.Masked(name, value, client.Redacted)
+	}
+	return out
 }
 
 // places are an account's credentials with where they are found in place of what they are.

@@ -70,6 +70,13 @@ func (d *Daemon) newWorld(config *validate.Config, generation int64) (*world, er
 	if w.settings, err = settingsOf(config); err != nil {
 		return nil, err
 	}
+	// What stands in the documents and looks like a secret is one to everybody who reads logs. Short ones could be anything.
+	const least = 8
+	for _, literal := range config.LiteralSecrets() {
+		if len(literal) >= least {
+			d.redactor.Add(literal)
+		}
+	}
 	kept := keptJobs(config)
 	w.kept = config
 	if len(kept) < len(config.Jobs) {

@@ -105,7 +105,7 @@ func newAuthenticator(c *Client) (authenticator, error) {
 	case "basic":
 		request := http.Request{Header: header}
 		request.SetBasicAuth(secret(spec.Username), secret(spec.Password))
-		c.redactor.Add(strings.TrimPrefix(header.Get("Authorization"), "Basic "))
+		c.redactor.AddBasic(secret(spec.Username), secret(spec.Password))
 	case "oauth2_client_credentials":
 		return newTokens(c, spec, &oauthSource{client: c, spec: spec}), nil
 	case "session_login":
@@ -279,6 +279,7 @@ func (c *Client) admitted(request *http.Request, raw func(*http.Response)) (*Ans
 	}
 	answer = &Answer{Status: response.StatusCode, Header: response.Header.Clone(), URL: request.URL}
 	answer.Header.Del("Set-Cookie")
+	c.redactor.header(answer.Header)
 	response.Body = nil
 	out := *answer
 	out.Header, out.Body = response.Header, body

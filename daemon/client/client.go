@@ -246,13 +246,7 @@ func (c *Client) exchange(request *http.Request, once *single) (*Answer, error) 
 	}
 	defer response.Body.Close()
 	answer := &Answer{Status: response.StatusCode, Header: response.Header, URL: request.URL}
-	for name, values := range answer.Header {
-		for i, value := range values {
-			if clean := c.redactor.Text(value); clean != value {
-				answer.Header[name][i] = clean
-			}
-		}
-	}
+	c.redactor.header(answer.Header)
 	body, err := readBody(response, c.options.MaxBodyBytes)
 	if err != nil {
 		return answer, c.clean(err)

@@ -4,7 +4,9 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
+	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -37,6 +39,15 @@ func NewRedactor() *Redactor {
 	return &Redactor{forms: make(map[string]bool), starts: make(map[start][]string)}
 }
 
+var lowerPercent = regexp.MustCompile(`%[0-9A-F]{2}`)
+
+// AddBasic makes a user's password known in the form that basic authentication gives the two (RFC 7617).
+func (r *Redactor) AddBasic(username, password string) {
+	if len(password) >= minSecretBytes {
+		r.Add(base64.RawStdEncoding.EncodeToString([]byte(username + ":" + password)))
+	}
+}
+
 // Add makes secrets known, in every form in which they may turn up: as they are, in a URL, in JSON and in base64.
 func (r *Redactor) Add(secrets ...string) {
 	r.mu.Lock()
@@ -46,9 +57,13 @@ func (r *Redactor) Add(secrets ...string) {
 			continue
 		}
 		r.add(secret)
-		r.add(url.QueryEscape(secret))
-		r.add(url.PathEscape(secret))
-		r.add(base64.StdEncoding.EncodeToString([]byte(secret)))
+		for _, escaped := range []string{url.QueryEscape(secret), url.PathEscape(secret)} {
+			r.add(escaped)
+			r.add(lowerPercent.ReplaceAllStringFunc(escaped, strings.ToLower))
+		}
+		for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.RawStdEncoding, base64.RawURLEncoding} {
+			r.add(encoding.EncodeToString([]byte(secret)))
+		}
 		if quoted, err := json.Marshal(secret); err == nil {
 			r.add(string(quoted[1 : len(quoted)-1]))
 		}
@@ -129,4 +144,13 @@ func find[T string | []byte](r *Redactor, text T, from int) (at, end int) {
 		}
 	}
 	return at, end
+}
+
+// header takes secrets out of a header.
+func (r *Redactor) header(h http.Header) {
+	for _, values := range h {
+		for i, value := range values {
+			values[i] = r.Text(value)
+		}
+	}
 }

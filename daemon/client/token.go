@@ -76,12 +76,14 @@ func (s *oauthSource) configure() {
 		s.err = err
 		return
 	}
+	id, secret := s.client.options.Secrets[s.spec.ClientID], s.client.options.Secrets[s.spec.ClientSecret]
+	s.client.redactor.AddBasic(url.QueryEscape(id), url.QueryEscape(secret)) // RFC 6749, section 2.3.1
 	params := url.Values{}
 	for name, value := range s.spec.Params {
 		params.Set(name, value)
 	}
 	s.config = &clientcredentials.Config{
-		ClientID: s.client.options.Secrets[s.spec.ClientID], ClientSecret: s.client.options.Secrets[s.spec.ClientSecret],
+		ClientID: id, ClientSecret: secret,
 		TokenURL: u.String(), Scopes: s.spec.Scopes, EndpointParams: params,
 	}
 }
@@ -182,6 +184,7 @@ func (s *loginSource) request(ctx context.Context) (*http.Request, error) {
 		return nil, err
 	}
 	if login.Body == nil && s.spec.Username != "" {
+		s.client.redactor.AddBasic(secrets[s.spec.Username], secrets[s.spec.Password])
 		request.SetBasicAuth(secrets[s.spec.Username], secrets[s.spec.Password])
 	}
 	if json.Valid(body) {
