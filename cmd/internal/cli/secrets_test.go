@@ -80,7 +80,7 @@ func echo(w http.ResponseWriter, r *http.Request) {
 	for _, name := range []string{"X-Max", "X-Left", "Retry-After", "RateLimit", "Date", "Link", "X-Debug"} {
 		w.Header().Set(name, strings.ReplaceAll(heard, "\n", " "))
 	}
-	http.SetCookie(w, &http.Cookie{Name: "sid", Value: planted + "-session-cookie-0123"}) //nolint:gosec // a test
+	http.SetCookie(w, &http.Cookie{Name: "sid", Value: planted + "-session-cookie-0123"})
 	_, step, _ := strings.Cut(strings.Trim(r.URL.Path, "/"), "/")
 	status, answer := http.StatusOK, map[string]any{"echo": heard}
 	switch step {
@@ -183,15 +183,13 @@ func TestNoSecretGetsOut(t *testing.T) {
 		e := &Env{Stdin: strings.NewReader(""), Stdout: &logs, Stderr: &logs, Now: time.Now, Local: time.UTC, Getenv: getenv}
 		ended <- Run(ctx, e, []string{"run", "-c", documents, "--log-level", "debug"})
 	}()
-	for deadline := time.Now().Add(30 * time.Second); read(address, "/healthz") == "" && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-	}
+	until(t, func() bool { return strings.Contains(read(address, "/readyz"), `"ready"`) })
 	for name := range secretAuths {
 		for _, step := range secretSteps {
 			_, told["trigger"] = env.command("job", "trigger", name+"-"+step, "-c", documents)
 		}
 	}
-	for deadline := time.Now().Add(30 * time.Second); strings.Count(logs.String(), "a run failed") < 40 && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-	}
+	until(t, func() bool { return strings.Count(logs.String(), "a run failed") >= 40 })
 	for _, path := range []string{"/", "/metrics", "/api/v1/status", "/api/v1/plan", "/api/v1/scopes", "/api/v1/jobs", "/api/v1/spend", "/healthz", "/readyz", "/nothing"} {
 		told[path] = read(address, path)
 	}
@@ -222,6 +220,16 @@ func TestNoSecretGetsOut(t *testing.T) {
 		told["bytes of "+filepath.Base(file)] = string(data)
 	}
 	checkSecrets(t, told)
+}
+
+// until waits for something that must come.
+func until(t *testing.T, so func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !so(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("not within a minute")
+		}
+	}
 }
 
 // checkSecrets looks for everything that was planted, and that the places are those where it could have been.
