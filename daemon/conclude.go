@@ -126,6 +126,9 @@ func (d *delivery) giveUp(ctx context.Context, result, why string) dispatch.Resu
 	why = d.daemon.redactor.Text(why)
 	end := d.after(ctx, spend.Delivery{Result: result, InDoubt: true, GiveUp: true}, dispatch.Result{Kind: dispatch.Over})
 	if end.Kind == dispatch.Over {
+		d.outbox.mu.Lock()
+		d.outbox.doubts[d.task.Policy]++
+		d.outbox.mu.Unlock()
 		d.daemon.log.Warn("A PAID CALL MAY HAVE BEEN CHARGED and is not sent again: its units are kept until it is reconciled, settled or released",
 			"policy", d.task.Policy, "event", d.task.ID, "route", d.task.Route, "result", result, "why", why)
 	}

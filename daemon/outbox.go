@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -34,6 +35,7 @@ type outbox struct {
 	queue    *dispatch.Queue
 	pending  map[string]*pending
 	counts   map[deliveryCount]int64
+	doubts   map[string]int64         // events that were given up, by policy
 	said     map[[2]string]bool       // the routes that the log says cannot be used
 	programs map[string]*expr.Program // of actual, by their text
 	err      string
@@ -52,7 +54,7 @@ type deliveryCount struct{ policy, route, result string }
 func newOutbox(d *Daemon) *outbox {
 	return &outbox{
 		daemon: d, wake: make(chan struct{}, 1), head: -1, ticks: make(map[string]time.Time), queue: dispatch.NewQueue(),
-		pending: make(map[string]*pending), counts: make(map[deliveryCount]int64), said: make(map[[2]string]bool),
+		pending: make(map[string]*pending), counts: make(map[deliveryCount]int64), said: make(map[[2]string]bool), doubts: make(map[string]int64),
 		programs: make(map[string]*expr.Program),
 	}
 }
@@ -253,6 +255,31 @@ func (o *outbox) readPolicy(ctx context.Context, name string, m *dispatch.Machin
 	defer o.mu.Unlock()
 	o.pending[name] = found
 	return nil
+}
+
+// state is where the delivery stands.
+func (o *outbox) state(policies []*validate.Policy) *dispatch.State {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	s := &dispatch.State{Error: o.err, Policies: []dispatch.PolicyState{}, Routes: o.queue.Routes(time.Now())}
+	for _, p := range policies {
+		one := dispatch.PolicyState{Policy: p.Name, InDoubt: o.doubts[p.Name]}
+		if found := o.pending[p.Name]; found != nil {
+			one.Pending, one.Waiting, one.More, one.OldestAt = found.events, found.waiting, found.more, instant(found.oldest)
+		}
+		s.Policies = append(s.Policies, one)
+	}
+	slices.SortFunc(s.Policies, func(a, b dispatch.PolicyState) int { return strings.Compare(a.Policy, b.Policy) })
+	for i := range s.Routes {
+		r := &s.Routes[i]
+		r.Why = o.daemon.redactor.Text(r.Why)
+		for c, n := range o.counts {
+			if c.policy == r.Policy && c.route == r.Route {
+				r.Attempts[c.result] = n
+			}
+		}
+	}
+	return s
 }
 
 // routed are the accounts that the routes of policies send through.

@@ -305,4 +305,3 @@ func TestAMissingAccountHoldsItsEvents(t *testing.T) {
 	}
 	c.whole()
 }
-

@@ -3,6 +3,7 @@ package daemon
 import (
 	"time"
 
+	"github.com/tapyr/tapyr/daemon/dispatch"
 	"github.com/tapyr/tapyr/learn"
 	"github.com/tapyr/tapyr/plan"
 )
@@ -51,6 +52,8 @@ type Snapshot struct {
 	Learned []learn.Count `json:"learned"`
 	// Totals count since the daemon began.
 	Totals Totals `json:"totals"`
+	// Deliveries is where the delivery of paid calls stands, null where no policy is declared.
+	Deliveries *dispatch.State `json:"deliveries"`
 	// Spend is what paid calls have cost, null where no policy is declared; a web handler fills it in from the book.
 	Spend any `json:"spend"`
 }

@@ -92,6 +92,9 @@ func (d *Daemon) Snapshot() Snapshot {
 		at := d.plan.At
 		s.Plan, s.PlanFeasible, s.PlanHolds, s.PlannedAt = d.plan, d.plan.Feasible, d.plan.Holds(), &at
 	}
+	if len(d.world.config.Policies) > 0 {
+		s.Deliveries = d.outbox.state(d.world.config.Policies)
+	}
 	state := d.scopes(&s)
 	d.jobStates(&s, now)
 	d.listWaiting(&s)

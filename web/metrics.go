@@ -95,6 +95,7 @@ func (c collector) Describe(ch chan<- *prometheus.Desc) {
 	jobSheet.describe(ch)
 	inventorySheet.describe(ch)
 	accountSheet.describe(ch)
+	describeDeliveries(ch)
 	for _, desc := range singleDescs {
 		ch <- desc
 	}
@@ -124,6 +125,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	for i := range s.Accounts {
 		collectAccount(ch, &s.Accounts[i])
 	}
+	collectDeliveries(ch, s.Deliveries, s.At)
 }
 
 // jobSeries gathers what jobs make of answers, apart from the rest: a provider's answer must not be able to take the daemon's own

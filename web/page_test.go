@@ -50,9 +50,11 @@ func TestPageSaysHowItStands(t *testing.T) {
 			"Job aruba-aps: stale and failing: page 1: the server answered 429 Too Many Requests", "Job meraki-networks: paused by an operator",
 			"3 unexpected refusals by providers", "wants 15m, ×2.48 by daily acme-meraki (quota)", "and 115 more.", "would have waited beyond its deadline",
 		}},
-		{webtest.Infeasible, "7 problems and 4 things to know.", []string{
+		{webtest.Infeasible, "9 problems and 4 things to know.", []string{
 			"The files could not be loaded; the configuration of 08:05 goes on: jobs.yaml:14:13: error:", "The state cannot be written (full)", "no space left on device",
 			"The plan is infeasible", "exceeded", "broken", "40 are assumed",
+			"Paid calls, logistics: 1 event may have been charged since the start and not sent again; reconcile, settle or release them.",
+			`the route standard through account carrier-a is down: status 402`,
 		}},
 	} {
 		page := pageOf(t, test.condition, 3, "")

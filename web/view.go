@@ -218,6 +218,7 @@ func problemsOf(s *daemon.Snapshot, reports []*report.Report) []problem {
 			add(bad, "#spend", "Paid calls, %s: an essential event of %s has waited for %s.", r.Policy, r.OldestEssential.Capability, duration(r.OldestEssential.AgeSeconds))
 		}
 	}
+	out = append(out, deliveryProblems(s.Deliveries)...)
 	slices.SortStableFunc(out, func(a, b problem) int { return a.Level.rank() - b.Level.rank() })
 	if more := len(out) - maxProblems; more > 1 {
 		rest := out[maxProblems]

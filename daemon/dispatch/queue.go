@@ -348,25 +348,16 @@ func (q *Queue) Wake(now time.Time) (wake time.Time, ok bool) {
 	return wake, ok
 }
 
-// RouteState is where a route stands.
-type RouteState struct {
-	Policy, Route, Account string
-	// Down tells that events wait for it, or take the next; Until, if not zero, is when it is tried again, and Why what stands
-	// against it.
-	Down  bool
-	Until time.Time
-	Why   string
-	// InFlight is the number of requests that wait for a limit or are under way.
-	InFlight int
-}
-
 // Routes lists the routes that the queue has met, by policy and name.
 func (q *Queue) Routes(now time.Time) []RouteState {
 	states := make([]RouteState, 0, len(q.routes))
 	for name, r := range q.routes {
-		s := RouteState{Policy: name.policy, Route: name.route, Account: r.account, Down: r.down, Why: r.why, InFlight: r.flying}
+		s := RouteState{
+			Policy: name.policy, Route: name.route, Account: r.account, Down: r.down, Why: r.why, InFlight: r.flying, Attempts: map[string]int64{},
+		}
 		if r.blocked(now) {
-			s.Until = r.blockedUntil
+			until := r.blockedUntil.UTC()
+			s.Until = &until
 		} else if !r.down {
 			s.Why = ""
 		}

@@ -109,7 +109,7 @@ func TestARouteThatIsDownIsToldToEachEventOnceAndTriedByOne(t *testing.T) {
 	if wake, ok := q.Wake(t0); !ok || !wake.Equal(until) {
 		t.Errorf("wakes at %v %v, want %v", wake, ok, until)
 	}
-	if s := q.Routes(t0)[0]; !s.Down || s.Why != "broken" || !s.Until.Equal(until) || s.InFlight != 0 {
+	if s := q.Routes(t0)[0]; !s.Down || s.Why != "broken" || s.Until == nil || !s.Until.Equal(until) || s.InFlight != 0 {
 		t.Errorf("state %+v", s)
 	}
 	if !q.Wants(until) {
@@ -242,7 +242,7 @@ func (m *model) read() {
 func (m *model) take() {
 	blocked := make(map[string]bool)
 	for _, r := range m.q.Routes(m.now) {
-		blocked[r.Route] = !r.Until.IsZero()
+		blocked[r.Route] = r.Until != nil
 	}
 	task, ok := m.q.Next(m.now)
 	if !ok {

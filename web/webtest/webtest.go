@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tapyr/tapyr/daemon"
+	"github.com/tapyr/tapyr/daemon/dispatch"
 	"github.com/tapyr/tapyr/plan"
 )
 
@@ -36,6 +37,13 @@ func Snapshot(c Condition, scopes int) *daemon.Snapshot {
 		Inventories: []daemon.InventoryState{
 			{Job: "meraki-organizations", Instances: 1, Listed: 1, Items: 3, RefreshedAt: before(11 * time.Minute), AgeSeconds: seconds(660)},
 			{Job: "meraki-networks", Instances: 3, Listed: 3, Items: 120, RefreshedAt: before(7 * time.Minute), AgeSeconds: seconds(420)},
+		},
+		Deliveries: &dispatch.State{
+			Policies: []dispatch.PolicyState{{Policy: "logistics", Pending: 14, OldestAt: before(12 * time.Second)}},
+			Routes: []dispatch.RouteState{
+				{Policy: "logistics", Route: "economy", Account: "carrier-b", InFlight: 2, Attempts: map[string]int64{"ok": 941}},
+				{Policy: "logistics", Route: "standard", Account: "carrier-a", Attempts: map[string]int64{"ok": 1204, "busy": 3}},
+			},
 		},
 		Totals: daemon.Totals{
 			Granted: 1_204_311, Refused: map[string]int64{},
@@ -238,6 +246,10 @@ func breakPlan(s *daemon.Snapshot) {
 	s.Plan.Warnings = []plan.Warning{{Code: "fanout-unknown", Job: "meraki-clients", Message: `the number of items of "meraki-networks" is not known yet; 40 are assumed`}}
 	s.Config.Error, s.Config.ErrorAt = `jobs.yaml:14:13: error: interval "5 minuts" is not a duration, such as 90s, 5m or 1h30m [duration]`, before(20*time.Minute)
 	s.Config.Reloads, s.Config.ReloadErrors = 2, 1
+	s.Deliveries.Policies[0].Waiting, s.Deliveries.Policies[0].InDoubt = 3, 1
+	standard := &s.Deliveries.Routes[1]
+	standard.Down, standard.Until, standard.Why = true, before(-time.Minute), `status 402: "the account is closed"`
+	standard.Attempts["unauthorized"], standard.Attempts["unavailable"] = 3, 3
 	s.State.OK, s.State.Fault, s.State.Error, s.State.Since = false, "full", "no space left on device", before(8*time.Minute)
 	s.State.Failures, s.State.PendingRows, s.State.DroppedRows = 96, 41_200, 17
 }

@@ -178,6 +178,7 @@ func statusVerdict(s *daemon.Snapshot) error {
 	if s.Config.Error != "" {
 		bad = append(bad, "the new documents are not used")
 	}
+	bad = append(bad, deliveryVerdict(s.Deliveries)...)
 	if len(bad) == 0 {
 		return nil
 	}
@@ -197,6 +198,9 @@ func statusView(s *daemon.Snapshot, zone *time.Location) *reportView {
 		view.sections = append(view.sections, section{title: "Quotas", table: scopesTable(s, zone)})
 	}
 	view.sections = append(view.sections, section{title: "Jobs", table: statusJobsTable(s, zone)})
+	if d := s.Deliveries; d != nil {
+		view.sections = append(view.sections, deliverySections(d, s.At, zone)...)
+	}
 	var remarks []cell
 	if s.WaitingTotal > 0 {
 		remarks = append(remarks, cell{text: counted(s.WaitingTotal, "request") + " waiting for a budget"})
