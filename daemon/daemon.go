@@ -33,13 +33,15 @@ type Daemon struct {
 	store    *sqlite.Store
 	keeper   *keep.Keeper
 	outbox   *outbox
-	salt     []byte
-	door     *door
-	watch    *watch
-	series   *mapping.Series
-	files    mapping.Files
-	library  *learn.Library // the latest world's
-	lessons  learnedLog
+	// reconciler compares settled files.
+	reconciler *reconciler
+	salt       []byte
+	door       *door
+	watch      *watch
+	series     *mapping.Series
+	files      mapping.Files
+	library    *learn.Library // the latest world's
+	lessons    learnedLog
 	// token is that of the status address, exposed whether others reach that.
 	token   atomic.Pointer[string]
 	exposed atomic.Bool
@@ -123,7 +125,7 @@ func New(o Options) *Daemon {
 		accounts: make(map[string]*accountRecord), listed: make(map[string]ledger.Inventory), paused: make(map[string]bool), planWhy: "start",
 		machines: make(map[string]*dispatch.Machine),
 	}
-	d.outbox = newOutbox(d)
+	d.outbox, d.reconciler = newOutbox(d), newReconciler(d)
 	d.log = slog.New(&redacting{o.Log.Handler(), d.redactor})
 	d.series = mapping.NewSeries(time.Now, d.intervalOf)
 	return d

@@ -46,6 +46,7 @@ func (d *Daemon) deliverPaid(ctx, work context.Context) {
 	}
 	d.comparePolicies(ctx, d.world)
 	d.group.Go(func() { d.outbox.run(work) })
+	d.group.Go(func() { d.reconciler.run(work) })
 }
 
 // reloadPaid takes over what new documents say: an account that was missing may be there.
@@ -84,11 +85,9 @@ func (d *Daemon) Machines() map[string]*dispatch.Machine {
 	return machines
 }
 
-// heard wakes the delivery after a step of a machine, and logs what else it has changed.
+// heard wakes the delivery after a step of a machine, and logs what else it has changed. Bands that were reached the reconciler
+// finds in the book, whichever process reached them.
 func (d *Daemon) heard(policy string, out *spend.Outcome) {
-	for _, band := range out.Crossed {
-		d.log.Warn("a band of a spend policy's limit was reached", "policy", policy, "band", band.Band, "at", band.At)
-	}
 	for i := range out.Others {
 		other := &out.Others[i]
 		d.log.Info("another decision holds for a paid call", "policy", policy, "event", other.EventID,

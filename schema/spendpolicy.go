@@ -80,14 +80,23 @@ type Retain struct {
 	Response *Duration `json:"response,omitempty"`
 }
 
-// Reconcile compares reservations with settled amounts from files.
+// Reconcile compares reservations with settled amounts from files, under tapyr run. The version in force decides.
 type Reconcile struct {
-	// Every is the cadence.
+	// Every is the cadence at which the folder is looked at.
 	Every *Duration `json:"every,omitempty" jsonschema:"example=1d"`
-	// Folder is watched for files of settled amounts.
-	Folder string `json:"folder,omitempty"`
-	// Map maps the fields event_id, amount and settled_at to columns of those files.
+	// Folder holds the files of settled amounts, those named *.csv and *.tsv. A new file is read once, when it has stopped growing.
+	// Relative to where tapyr run was started.
+	Folder string `json:"folder,omitempty" jsonschema:"example=settled"`
+	// Format is that of the files: plain, with the columns event_id, amount and settled_at, or focus, a FOCUS 1.x cost export.
+	Format string `json:"format,omitempty" jsonschema:"enum=plain,enum=focus,default=plain"`
+	// Map maps the fields event_id, amount, settled_at and currency to columns of those files.
 	Map map[string]string `json:"map,omitempty"`
+	// Apply settles what is matched or corrected. Without it, differences are only reported.
+	Apply bool `json:"apply,omitempty" jsonschema:"default=false"`
+	// Sum adds several rows of one event up; without it they are a conflict.
+	Sum bool `json:"sum,omitempty" jsonschema:"default=false"`
 	// Stale is the age at which an unsettled reservation is listed.
 	Stale *Duration `json:"stale,omitempty" jsonschema:"default=48h"`
+	// ReleaseStale gives the units of stale reservations back.
+	ReleaseStale bool `json:"releaseStale,omitempty" jsonschema:"default=false"`
 }

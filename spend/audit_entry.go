@@ -82,6 +82,8 @@ func (a *auditor) entry(entry chain.Entry) error {
 		return d.decision(&r, a.unaccounted > 0)
 	case kindAttempt, kindSettlement, kindRelease:
 		return d.other(&r)
+	case kindNote:
+		return nil
 	case "prune":
 		a.unaccounted -= r.Count
 		d.prunings = append(d.prunings, pruning{r.Seq, r.Counted.Events, r.Counted.Left})

@@ -26,7 +26,7 @@ spec:
   capabilities:
     limit: { limit: "12", protected: "0.10", routes: [limit, cost], fallback: defer, deadline: 15m, onDeadline: minimal, essential: true,
              retain: { reference: 730d, decision: 400d, response: 14d } }
-  reconcile: { every: 1d, folder: settled, map: { limit: x, amount: cost }, stale: 48h }
+  reconcile: { every: 1d, folder: settled, map: { settled_at: limit, amount: cost }, stale: 48h, format: focus, apply: true, sum: true, releaseStale: true }
 `
 
 // readPolicy decodes a document.

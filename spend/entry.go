@@ -1,6 +1,7 @@
 package spend
 
 import (
+	"context"
 	"time"
 
 	"github.com/tapyr/tapyr/spend/book"
@@ -15,6 +16,7 @@ const (
 	kindSettlement  = "settlement"  // what was really spent is charged
 	kindRelease     = "release"     // the units were given back
 	kindPublication = "publication" // a policy's version decides from here on
+	kindNote        = "note"        // something about the policy that changes nothing in the book
 )
 
 // The causes of changed decisions.
@@ -117,6 +119,15 @@ func (s *step) seal(kind string, fields []chain.Field) (seq int64, err error) {
 		return 0, err
 	}
 	return entry.Seq, s.tx.Append(entry)
+}
+
+// Note puts an entry at the end of the chain that changes nothing in the book.
+func (m *Machine) Note(ctx context.Context, now time.Time, fields ...chain.Field) error {
+	_, err := m.run(ctx, now, func(s *step) (Outcome, error) {
+		_, err := s.seal(kindNote, append([]chain.Field(nil), fields...)) // the step may run again
+		return Outcome{}, err
+	})
+	return err
 }
 
 func appendText(fields []chain.Field, name, text string) []chain.Field {

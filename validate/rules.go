@@ -63,6 +63,7 @@ var rules = []*Rule{
 	ruleSpendDeadline,
 	ruleSpendLimits,
 	ruleSpendProtected,
+	ruleSpendReconcile,
 	ruleSpendRoute,
 	ruleSpendWindow,
 	ruleStateStore,

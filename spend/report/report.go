@@ -9,6 +9,7 @@ import (
 
 	"github.com/tapyr/tapyr/spend"
 	"github.com/tapyr/tapyr/spend/book"
+	"github.com/tapyr/tapyr/spend/reconcile"
 )
 
 // Report is where a policy stands at an instant.
@@ -28,6 +29,8 @@ type Report struct {
 	// OldestDeferred is the longest waiting event, OldestEssential that of the essential capabilities; null where none waits.
 	OldestDeferred  *Waiting `json:"oldestDeferred"`
 	OldestEssential *Waiting `json:"oldestEssential"`
+	// Reconcile is how the settled files are doing; null where nobody watches them.
+	Reconcile *Reconciling `json:"reconcile,omitempty"`
 	// Days are what was admitted on each day, by what holds now: by day, capability, route class and disposition.
 	Days []Day `json:"days"`
 }
@@ -68,6 +71,23 @@ type Day struct {
 	Events      int64            `json:"events"`
 	Reserved    book.Units       `json:"reserved"`
 	Settled     book.Units       `json:"settled"`
+}
+
+// Reconciling is what became of the settled files of a policy whose folder is watched.
+type Reconciling struct {
+	Folder       string  `json:"folder"`
+	EverySeconds float64 `json:"everySeconds"`
+	// Applies tells that the policy lets files change the book.
+	Applies bool `json:"applies"`
+	// LookedAt is when the folder was last looked at; null before that.
+	LookedAt *time.Time `json:"lookedAt"`
+	// Files were compared so far, as the audit chain remembers, BadFiles could not be read since the start.
+	Files    int64 `json:"files"`
+	BadFiles int64 `json:"badFiles"`
+	// Last is the file that was compared last; null where there is none.
+	Last *reconcile.File `json:"last"`
+	// Problem is why the folder or the last bad file cannot be read; empty where all is well.
+	Problem string `json:"problem,omitempty"`
 }
 
 // Make reads a book. It changes nothing, so time does not pass in it: what is due at now may still be shown as waiting.

@@ -40,5 +40,9 @@ func (p paidCalls) Report(ctx context.Context, now time.Time, policy string) (*r
 	if store == nil {
 		return nil, errors.New("the book of paid calls is not open")
 	}
-	return report.Make(ctx, store, policy, now)
+	r, err := report.Make(ctx, store, policy, now)
+	if err == nil {
+		r.Reconcile = p.daemon.Reconciling(policy)
+	}
+	return r, err
 }
