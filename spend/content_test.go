@@ -61,7 +61,7 @@ func TestContentComesBack(t *testing.T) {
 	if back.window.Spec() != p.window.Spec() {
 		t.Errorf("window %+v, want %+v", back.window.Spec(), p.window.Spec())
 	}
-	for _, want := range []string{`"limit":"x"`, `"amount":"cost"`, `"version":"\u00e9t\u00e9 \ud83d\ude9a"`, `"bands":[0.5,0.95]`} {
+	for _, want := range []string{`"settled_at":"limit"`, `"amount":"cost"`, `"version":"\u00e9t\u00e9 \ud83d\ude9a"`, `"bands":[0.5,0.95]`} {
 		if !strings.Contains(p.content, want) {
 			t.Errorf("%s is not in %s", want, p.content)
 		}
