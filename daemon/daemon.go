@@ -75,6 +75,7 @@ type Daemon struct {
 	jobs     map[string]*jobRecord
 	accounts map[string]*accountRecord
 	listed   map[string]ledger.Inventory // what instances have told, by name
+	started  map[string]int64            // when instances started last, by name, those of earlier processes included
 	paused   map[string]bool
 	config   ConfigState
 	plan     *plan.Plan
@@ -122,7 +123,7 @@ func New(o Options) *Daemon {
 		options: o, redactor: client.NewRedactor(), door: newDoor(), watch: newWatch(), stopping: make(chan struct{}),
 		wake: make(chan struct{}, 1), reloads: make(chan struct{}, 1), startedAt: time.Now(), history: schedule.NewHistory(),
 		running: make(map[string]*run), waiting: make(map[*run]WaitingRequest), jobs: make(map[string]*jobRecord),
-		accounts: make(map[string]*accountRecord), listed: make(map[string]ledger.Inventory), paused: make(map[string]bool), planWhy: "start",
+		accounts: make(map[string]*accountRecord), listed: make(map[string]ledger.Inventory), paused: make(map[string]bool), started: make(map[string]int64), planWhy: "start",
 		machines: make(map[string]*dispatch.Machine),
 	}
 	d.outbox, d.reconciler = newOutbox(d), newReconciler(d)
@@ -190,11 +191,19 @@ func (d *Daemon) remember(ctx context.Context, w *world) error {
 	if err != nil {
 		return err
 	}
+	starts, err := d.store.LastStarts(ctx)
+	if err != nil {
+		return err
+	}
 	d.mu.Lock()
 	for _, one := range inventories {
 		d.listed[one.Instance] = one
 	}
+	for instance, at := range starts {
+		d.started[instance] = at.UnixNano()
+	}
 	d.takeInventories(w)
+	d.takeStarts(w)
 	d.mu.Unlock()
 	const runsPerJob = 200
 	for _, j := range w.kept.Jobs {
@@ -209,6 +218,13 @@ func (d *Daemon) remember(ctx context.Context, w *world) error {
 		}
 	}
 	return nil
+}
+
+// takeStarts tells a new schedule when instances started last. It requires mu.
+func (d *Daemon) takeStarts(w *world) {
+	for instance, at := range d.started {
+		w.schedule.Ran(instance, at)
+	}
 }
 
 // takeInventories opens the instances that known items make: of parents first, since children's instances come of them. It

@@ -125,7 +125,7 @@ func (d *Daemon) start(work context.Context, instance *schedule.Instance, now in
 		d.world.schedule.Finish(instance)
 		return
 	}
-	d.running[instance.Name] = r
+	d.running[instance.Name], d.started[instance.Name] = r, now
 	d.group.Go(func() {
 		defer d.finish(r)
 		defer func() {

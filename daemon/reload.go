@@ -104,6 +104,7 @@ func (d *Daemon) restart(ctx context.Context, w *world, why string) {
 	defer d.mu.Unlock()
 	if w.schedule != old.schedule {
 		d.takeInventories(w)
+		d.takeStarts(w)
 	}
 	d.install(w, s)
 	d.planWhy = why

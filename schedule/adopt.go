@@ -63,6 +63,7 @@ func (s *Schedule) Adopt(now int64, p *plan.Plan) []Change {
 // which could take what is left of a window: the rest of their wait is shortened as the interval is.
 func (s *Schedule) move(now int64, job string, from, to int64) {
 	for _, i := range s.instances[job] {
+		i.resumeNanos, i.missed = 0, 0 // a start that makes up for others stays, the one after it follows from the new interval
 		if i.lastNanos == never {
 			continue
 		}
@@ -102,12 +103,34 @@ func (s *Schedule) place(now int64) {
 	for _, i := range fresh {
 		i.nextNanos = now
 		if len(i.Job.Children) == 0 || i.listed {
-			i.nextNanos = firstAfter(now, int64(phases[i.Name]), int64(intervals[i.Name]))
+			s.first(now, i, int64(phases[i.Name]), int64(intervals[i.Name]))
 		}
 		if !s.paused[i.Job.Name] {
 			heap.Push(&s.waiting, i)
 		}
 	}
+}
+
+// makeUpSpread bounds how long after now a start is made up for: what is missing is wanted soon, but not all at once.
+const makeUpSpread = 5 * time.Minute
+
+// first sets the first start of an instance: the first of its phase, or one that makes up for those that it missed. The latter come
+// in the order of their phases, over a tenth of the interval.
+func (s *Schedule) first(now int64, i *Instance, phase, interval int64) {
+	ran, known := s.ran[i.Name]
+	if !known || ran > now { // a clock that was set back knows nothing of the past
+		i.nextNanos = firstAfter(now, phase, interval)
+		return
+	}
+	due := firstAfter(ran+interval/2, phase, interval)
+	if due >= now {
+		i.nextNanos = due
+		return
+	}
+	spread := min(interval/10, int64(makeUpSpread))
+	i.nextNanos = now + int64(float64(phase)/float64(interval)*float64(spread))
+	i.resumeNanos = firstAfter(i.nextNanos+interval/2, phase, interval)
+	i.missed = (i.nextNanos - due) / interval
 }
 
 // firstAfter is the first phase + n*interval that is not before now.

@@ -22,6 +22,9 @@ type Instance struct {
 	// nextNanos is when it starts next, and lastNanos when it started last by the schedule; never, before the first.
 	nextNanos, lastNanos int64
 	running              bool
+	// resumeNanos is the start after one that makes up for what was missed, by the phase, and missed how many that one makes up for
+	// beside its own; 0 where there is none to make up for.
+	resumeNanos, missed int64
 	// gone: its item has left the inventory. It is forgotten when its run ends.
 	gone bool
 	// place in the heap of those that wait for their start; -1 where it is not there.

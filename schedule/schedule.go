@@ -18,7 +18,7 @@ const never = math.MaxInt64
 // Schedule says which instance starts when. An instance starts at phase + n*interval since the Unix epoch, with the phases of
 // plan.Phases; after a change of the interval, the new one after its last start. At most one run of an instance is under way: a
 // start that comes too early waits for the end of the run, and starts that were missed meanwhile, or while the machine slept,
-// become one. A job whose inventory nobody has told yet starts at once, since others wait for it.
+// become one; so do those that were missed while nothing ran (Ran). A job whose inventory nobody has told yet starts at once, since others wait for it.
 type Schedule struct {
 	config    *validate.Config
 	held      map[string]plan.Held
@@ -27,6 +27,7 @@ type Schedule struct {
 	waiting   waiting
 	paused    map[string]bool
 	backoffs  map[*validate.Provider]*Backoff
+	ran       map[string]int64 // when instances started last, before there was this schedule, by name
 
 	plannedNanos int64 // of the last plan
 	turnNanos    int64 // the next window opens
@@ -38,7 +39,7 @@ func New(config *validate.Config) *Schedule {
 	s := &Schedule{
 		config: config, held: make(map[string]plan.Held), instances: make(map[string][]*Instance),
 		byName: make(map[string]*Instance), paused: make(map[string]bool), plannedNanos: -never, turnNanos: never, asked: true,
-		backoffs: make(map[*validate.Provider]*Backoff),
+		backoffs: make(map[*validate.Provider]*Backoff), ran: make(map[string]int64),
 	}
 	for _, p := range config.Providers {
 		b := BackoffOf(p)
@@ -103,11 +104,27 @@ func (s *Schedule) Due(now int64) (due *Instance, missed int64) {
 	}
 	due = heap.Pop(&s.waiting).(*Instance)
 	interval := int64(s.held[due.Job.Name].Interval)
-	missed = (now - due.nextNanos) / interval
 	due.running = true
-	due.lastNanos = due.nextNanos + missed*interval
+	if due.resumeNanos != 0 {
+		missed, due.missed = due.missed, 0
+		due.nextNanos, due.resumeNanos = due.resumeNanos, 0
+		if due.nextNanos > now {
+			due.lastNanos = due.nextNanos - interval
+			return due, missed
+		}
+	}
+	over := (now - due.nextNanos) / interval
+	missed += over
+	due.lastNanos = due.nextNanos + over*interval
 	due.nextNanos = due.lastNanos + interval
 	return due, missed
+}
+
+// Ran tells when an instance started last, before there was this schedule: in an earlier process, or with other documents. It counts
+// for the first start of the instance, so it is to be told before that is placed. An instance that missed a start by its phase starts
+// soon, once for all that it missed; others wait for the first of their phase that is at least half an interval after the last.
+func (s *Schedule) Ran(instance string, startedNanos int64) {
+	s.ran[instance] = max(s.ran[instance], startedNanos)
 }
 
 // Finish ends a run that Due began. A start that has come meanwhile is due at once.

@@ -248,6 +248,26 @@ func (s *Store) Runs(ctx context.Context, job string, n int) (out []ledger.Run, 
 	return out, err
 }
 
+// LastStarts tells, for every instance, when the last of its runs that came to an end of its own began.
+func (s *Store) LastStarts(ctx context.Context) (map[string]time.Time, error) {
+	out := make(map[string]time.Time)
+	err := s.View(ctx, func(tx *sql.Tx) error {
+		rows, err := tx.QueryContext(ctx, `SELECT instance, max(started) FROM runs WHERE status <> 'interrupted' GROUP BY instance`)
+		type last struct {
+			instance string
+			started  int64
+		}
+		for v, err := range scanned(rows, err, func(rows *sql.Rows, l *last) error { return rows.Scan(&l.instance, &l.started) }) {
+			if err != nil {
+				return err
+			}
+			out[v.instance] = time.Unix(0, v.started).UTC()
+		}
+		return nil
+	})
+	return out, err
+}
+
 // Salt returns the salt, and makes fresh the salt where there is none.
 func (s *Store) Salt(ctx context.Context, fresh []byte) (salt []byte, err error) {
 	const find = `SELECT value FROM secrets WHERE name = 'salt'`

@@ -462,3 +462,27 @@ func TestOddPaths(t *testing.T) {
 		}
 	}
 }
+
+// The last start of an instance is that of its last run which was not interrupted.
+func TestLastStarts(t *testing.T) {
+	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "tapyr.db"), sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	at := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
+	var runs []ledger.Run
+	for i, status := range []string{"ok", "failed", "interrupted"} {
+		for _, instance := range []string{"x n=1", "x n=2"} {
+			runs = append(runs, ledger.Run{Job: "x", Instance: instance, Started: at.Add(time.Duration(i) * time.Hour), Status: status})
+		}
+	}
+	runs = append(runs, ledger.Run{Job: "y", Instance: "y", Started: at, Status: "interrupted"})
+	if err := store.Apply(t.Context(), ledger.Changes{Runs: runs}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := store.LastStarts(t.Context())
+	if want := at.Add(time.Hour); err != nil || len(got) != 2 || !got["x n=1"].Equal(want) || !got["x n=2"].Equal(want) {
+		t.Errorf("%v, %v", got, err)
+	}
+}
