@@ -465,7 +465,7 @@ func TestOddPaths(t *testing.T) {
 
 // The last start of an instance is that of its last run which was not interrupted.
 func TestLastStarts(t *testing.T) {
-	store, err := Open(t.Context(), filepath.Join(t.TempDir(), "tapyr.db"), Options{})
+	store, err := Open(t.Context(), filepath.Join(t.TempDir(), "tapyr.db"), Options{Mode: Owner})
 	if err != nil {
 		t.Fatal(err)
 	}
