@@ -180,7 +180,7 @@ type Assertion struct {
 
 // Warning is something worth knowing about a plan.
 type Warning struct {
-	// Code is stable: fanout-unknown, fanout-too-large, peak-over-budget, assumed-limit.
+	// Code is stable: fanout-unknown, fanout-too-large, peak-over-budget, assumed-limit, learned-scope.
 	Code string
 	// Job, Provider, Limit and Key say where; empty where they do not matter.
 	Job, Provider, Limit, Key string

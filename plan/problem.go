@@ -6,6 +6,7 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/tapyr/tapyr/learn"
 	"github.com/tapyr/tapyr/match"
 	"github.com/tapyr/tapyr/schema"
 	"github.com/tapyr/tapyr/validate"
@@ -93,8 +94,9 @@ func newProblem(in Input) *problem {
 		loads[j] = load
 		p.jobs = append(p.jobs, load)
 	}
+	library := learn.New(in.Config, learn.Options{})
 	for _, provider := range in.Config.Providers {
-		rows := newRows(p)
+		rows := newRows(p, library.Book(provider.Name))
 		for _, j := range provider.Jobs {
 			rows.addJob(loads[j], provider)
 		}
@@ -212,6 +214,7 @@ func atLeast(n int64) string {
 // rows collects the keys of one provider.
 type rows struct {
 	p      *problem
+	book   *learn.Book // nil where the provider has nothing to learn
 	byName map[rowName]*keyLoad
 	list   []*keyLoad
 }
@@ -221,18 +224,22 @@ type rowName struct {
 	key   string
 }
 
-func newRows(p *problem) *rows { return &rows{p: p, byName: make(map[rowName]*keyLoad)} }
+func newRows(p *problem, book *learn.Book) *rows {
+	return &rows{p: p, book: book, byName: make(map[rowName]*keyLoad)}
+}
 
 // addJob puts a job on every key that it reaches.
 func (r *rows) addJob(load *jobLoad, provider *validate.Provider) {
 	request := load.job.Request()
 	request.Credential = credentialName(load.job.Account)
+	maps.Copy(request.Vars, r.constants(load.job))
 	for _, limit := range provider.Limits {
 		if limit.Shadow() || limit.Spec.Counts != nil {
 			continue
 		}
 		verdict := limit.Match(request)
 		if !verdict.Applies {
+			r.warnLearned(load, limit, request)
 			continue
 		}
 		cost := float64(verdict.Cost)
@@ -293,7 +300,7 @@ func (r *rows) addItems(load *jobLoad, limit *validate.Limit, request *match.Req
 	one := *request
 	for _, item := range items {
 		one.Vars = item
-		if own := load.job.Account.Spec.Vars; len(own) > 0 {
+		if own := r.constants(load.job); len(own) > 0 {
 			one.Vars = maps.Clone(item)
 			maps.Copy(one.Vars, own)
 		}

@@ -155,36 +155,37 @@ type Pagination struct {
 	MaxPages *int `json:"maxPages,omitempty" jsonschema:"minimum=1,maximum=1000000,default=1000"`
 }
 
-// Learn says how one scope variable is learned from traffic: from the URL, from what a body names, and from identifiers
-// that were seen together with it before.
+// Learn says how one scope variable is learned from traffic: from the path, from what a body names, and from identifiers
+// that were seen together with it before. What an account, or a target of it, has told is believed of that one only.
 type Learn struct {
 	// Var is the scope variable to supply.
 	Var string `json:"var" jsonschema:"required,pattern=^[A-Za-z_][A-Za-z0-9_]*$,example=organizationId"`
-	// From are regular expressions (RE2) with one group that find the variable in the URL's path.
+	// From are regular expressions (RE2) with one group that find the variable in the path after the base URL.
 	From []string `json:"from,omitempty" jsonschema:"example=/organizations/([^/]+)"`
 	// Keys are identifiers that map to the variable once they were seen together with it.
 	Keys map[string]LearnKey `json:"keys,omitempty"`
-	// Body are paths of the response's body that name the variable; the first that is there wins.
+	// Body are paths that name the variable in a response, or in an item of its list; the first that is there wins.
 	Body []string `json:"body,omitempty" jsonschema:"example=organizationId"`
-	// Cache says where what was learned is kept.
+	// Cache says where what was learned is kept. Without it, it is learned again after a restart.
 	Cache *LearnCache `json:"cache,omitempty"`
 }
 
 // LearnKey is an identifier that maps to a learned variable.
 type LearnKey struct {
-	// URL is a regular expression (RE2) with one group that finds the identifier in the URL's path.
+	// URL is a regular expression (RE2) with one group that finds the identifier in the path after the base URL.
 	URL string `json:"url" jsonschema:"required,example=/networks/([^/]+)"`
-	// Body are paths of the response's body that name the identifier.
+	// Body are paths that name the identifier in a response, or in an item of its list; whole numbers are identifiers, too.
 	Body []string `json:"body,omitempty" jsonschema:"example=networkId"`
 }
 
-// LearnCache is the file that learned identifiers are kept in.
+// LearnCache is the file that learned identifiers are kept in. Only its owner can read it, it holds no secret, and several providers
+// may share one. A damaged one starts empty; one of another program is left alone.
 type LearnCache struct {
-	// Path is the file.
+	// Path is the file; a relative one is in the folder of the state.
 	Path string `json:"path,omitempty" jsonschema:"default=rate_limit_cache.json"`
-	// TTL is how long what was learned is believed.
+	// TTL is how long what was learned is believed after it was last confirmed.
 	TTL *Duration `json:"ttl,omitempty" jsonschema:"default=7d"`
-	// FlushEvery is the number of new identifiers after which the file is written.
+	// FlushEvery is the number of new identifiers after which the file is written; else it is after a minute, and at the end.
 	FlushEvery *int `json:"flushEvery,omitempty" jsonschema:"minimum=1,maximum=1000000,default=50"`
 }
 

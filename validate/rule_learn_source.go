@@ -2,6 +2,7 @@ package validate
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/tapyr/tapyr/match"
 	"github.com/tapyr/tapyr/schema"
@@ -29,6 +30,10 @@ scope: { by: ["var:organizationId"] }`) + `  learn: [{ var: organizationId, from
 		for _, p := range f.config.Providers {
 			for i := range p.Spec.Learn {
 				l, path := &p.Spec.Learn[i], index("spec.learn", i)
+				f.memberNames(p.Doc, path+".body", l.Body)
+				for _, key := range sortedKeys(l.Keys) {
+					f.memberNames(p.Doc, schema.JoinPath(path+".keys", key)+".body", l.Keys[key].Body)
+				}
 				switch {
 				case l.Var == "":
 				case len(l.From) == 0 && len(l.Body) == 0:
@@ -39,6 +44,15 @@ scope: { by: ["var:organizationId"] }`) + `  learn: [{ var: organizationId, from
 			}
 		}
 	},
+}
+
+// memberNames checks paths of a response's body.
+func (f *finder) memberNames(doc *schema.Document, path string, places []string) {
+	for i, place := range places {
+		if slices.Contains(strings.Split(place, "."), "") {
+			f.at(doc, index(path, i), "%q is no path in a response; write the names of members, joined by single dots, as organization.id", place)
+		}
+	}
 }
 
 // UsesVariable tells whether a limit looks at the variable.

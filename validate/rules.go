@@ -30,6 +30,7 @@ var rules = []*Rule{
 	ruleInsecureTLS,
 	ruleJobTimes,
 	ruleLearnSource,
+	ruleLearnedScope,
 	ruleLimitFields,
 	ruleListenAddress,
 	ruleLongDeadline,

@@ -169,7 +169,9 @@ func (f *planFindings) add(doc *schema.Document, severity schema.Severity, rule,
 func (f *planFindings) warning(w *plan.Warning) {
 	var doc *schema.Document
 	var path string
-	if w.Job != "" {
+	if w.Job != "" && w.Limit != "" {
+		doc, path = f.config.Job(w.Job).Place("spec.request.endpoint")
+	} else if w.Job != "" {
 		job := f.config.Job(w.Job)
 		if doc, path = job.Place("spec.estimate.items"); !doc.Has(path) {
 			doc, path = job.Place("spec.inventory")
