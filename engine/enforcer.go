@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tapyr/tapyr/match"
+	"github.com/tapyr/tapyr/schema"
 	"github.com/tapyr/tapyr/validate"
 )
 
@@ -158,6 +159,31 @@ func (f *Enforcer) SetMax(now int64, provider, limitName string, maximum int64) 
 		for id := uint32(1); id <= e.slab.next; id++ {
 			if c := e.slab.cold(id); c.limit == l {
 				e.slab.hot(id).until = -never // its caps are computed at the next use
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// SetRate replaces the rate of a bucket from now on, as a vendor does. The burst stays, and so does what is in the buckets. It is
+// false where the provider has no such limit, or one without tokens.
+func (f *Enforcer) SetRate(now int64, provider, limitName string, rate schema.Rate) bool {
+	e := f.engine
+	now = e.tick(now)
+	p := e.providers[provider]
+	if p == nil {
+		return false
+	}
+	for _, l := range p.limits {
+		if l.name != limitName || l.kind != kindRate {
+			continue
+		}
+		old := l.rate
+		l.rate = ratioOf(rate)
+		for id := uint32(1); id <= e.slab.next; id++ {
+			if c := e.slab.cold(id); c.limit == l {
+				e.slab.hot(id).rebase(now, old, l.rate)
 			}
 		}
 		return true

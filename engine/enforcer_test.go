@@ -93,6 +93,56 @@ func TestTally(t *testing.T) {
 	}
 }
 
+// TestSetRate: what a bucket holds stays when its rate changes, to the part of a token that has come; a full one stays full.
+func TestSetRate(t *testing.T) {
+	config, problems := validate.Check(decoded(t, tallyDocuments))
+	if config == nil {
+		t.Fatal(problems)
+	}
+	rate := func(text string) schema.Rate {
+		t.Helper()
+		r, err := schema.ParseRate(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	start := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC).UnixNano()
+	second := int64(time.Second)
+	f := engine.NewEnforcer(config)
+	r := match.Request{Provider: "vendor", Account: "key", Method: "GET", Endpoint: "/things"}
+	allowed := func(at int64) bool {
+		ticket, _, err := f.Allow(at, &r)
+		if err == nil {
+			f.Done(at, ticket, 200)
+		}
+		return err == nil
+	}
+	if f.SetRate(start, "vendor", "hourly", rate("1/s")) || f.SetRate(start, "nobody", "pace", rate("1/s")) {
+		t.Error("a quota, or a limit of nobody, got a rate")
+	}
+	for range 3 {
+		if !allowed(start) {
+			t.Fatal("the burst is not there")
+		}
+	}
+	// Half a token has come at 1/s; at 1/4s the other half takes two seconds.
+	if !f.SetRate(start+second/2, "vendor", "pace", rate("1/4s")) {
+		t.Fatal("the bucket was not found")
+	}
+	if at := start + second/2 + 2*second; allowed(at-1) || !allowed(at) {
+		t.Error("the token is not there after 2.5 s and not before")
+	}
+	if got := tallies(t, f, start+3*second)["pace"]; got.MaxUnits != 3 || got.UsedUnits != 3 || got.ResetNanos != start+second/2+14*second {
+		t.Errorf("max %d, used %d, full at %v; want 3, 3 and 14.5 s", got.MaxUnits, got.UsedUnits, time.Duration(got.ResetNanos-start))
+	}
+	// Long after, the bucket is full; no rate changes that.
+	f.SetRate(start+60*second, "vendor", "pace", rate("1/h"))
+	if got := tallies(t, f, start+60*second)["pace"]; got.UsedUnits != 0 {
+		t.Errorf("%d tokens are missing from a full bucket", got.UsedUnits)
+	}
+}
+
 func decoded(t *testing.T, text string) []*schema.Document {
 	t.Helper()
 	docs, problems := schema.Decode("vendor.yaml", []byte(text))

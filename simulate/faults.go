@@ -32,61 +32,8 @@ type Faults struct {
 	Skew time.Duration
 	// Pages is how many times more pages a run has than was estimated; 0 means 1.
 	Pages float64
-	// Changes are maxima that the vendor replaces while things run.
+	// Changes are maxima and rates that the vendor replaces while things run.
 	Changes []LimitChange
-}
-
-// LimitChange replaces the maximum of a quota or of requests in flight.
-type LimitChange struct {
-	// After is how long after the beginning.
-	After time.Duration
-	// Provider, Limit and Max say what.
-	Provider, Limit string
-	Max             int64
-}
-
-// String writes a change as ParseLimitChange reads it.
-func (c LimitChange) String() string {
-	return fmt.Sprintf("%s:provider.%s.limits.%s.max=%d", schema.Duration(c.After), c.Provider, c.Limit, c.Max)
-}
-
-// ParseLimitChange reads TIME:provider.P.limits.L.max=N. TIME is an instant (RFC 3339) or a duration after the beginning.
-func ParseLimitChange(text string, begin time.Time) (LimitChange, error) {
-	wrong := fmt.Errorf("limit change %q: want TIME:provider.P.limits.L.max=N, TIME being a duration such as 12h or an instant", text)
-	cut := strings.Index(text, ":provider.")
-	if cut < 0 {
-		return LimitChange{}, wrong
-	}
-	var c LimitChange
-	if at, err := time.Parse(time.RFC3339Nano, text[:cut]); err == nil {
-		c.After = at.Sub(begin)
-	} else if d, err := schema.ParseDuration(text[:cut]); err == nil {
-		c.After = time.Duration(d)
-	} else {
-		return LimitChange{}, wrong
-	}
-	path, value, _ := strings.Cut(text[cut+1:], "=")
-	parts := strings.Split(path, ".")
-	maximum, err := strconv.ParseInt(value, 10, 64)
-	if err != nil || maximum < 0 || len(parts) != 5 || parts[2] != "limits" || parts[4] != "max" {
-		return LimitChange{}, wrong
-	}
-	c.Provider, c.Limit, c.Max = parts[1], parts[3], maximum
-	return c, nil
-}
-
-// Check tells whether the changes name limits of a configuration that have a maximum.
-func (f *Faults) Check(config *validate.Config) error {
-	for _, c := range f.Changes {
-		p := config.Provider(c.Provider)
-		if p == nil || p.Limit(c.Limit) == nil {
-			return fmt.Errorf("limit change %q: there is no limit %s/%s", c, c.Provider, c.Limit)
-		}
-		if p.Limit(c.Limit).Spec.Kind == schema.KindRate {
-			return fmt.Errorf("limit change %q: %s is a rate, and only maxima can change", c, c.Limit)
-		}
-	}
-	return nil
 }
 
 // fault is one field of Faults in words.

@@ -7,14 +7,23 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tapyr/tapyr/schema"
 	"github.com/tapyr/tapyr/simulate"
 )
 
 func TestParseFaults(t *testing.T) {
-	got, err := simulate.ParseFaults("latency=50ms±20ms, errors=1%,resets=0.02,external=30/m,skew=-2s,pages=1.5,12h:provider.meraki.limits.daily.max=5000,2026-12-01T00:00:00Z:provider.p.limits.l.max=0", noon)
+	half, err := schema.ParseRate("5/s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := simulate.ParseFaults("latency=50ms±20ms, errors=1%,resets=0.02,external=30/m,skew=-2s,pages=1.5,12h:provider.meraki.limits.daily.max=5000,2026-12-01T00:00:00Z:provider.p.limits.l.max=0,1m:provider.meraki.limits.org-rate.rate=5/s", noon)
 	want := simulate.Faults{
 		Latency: 50 * time.Millisecond, Jitter: 20 * time.Millisecond, Errors: 0.01, Resets: 0.02, External: 0.5, Skew: -2 * time.Second, Pages: 1.5,
-		Changes: []simulate.LimitChange{{12 * time.Hour, "meraki", "daily", 5000}, {12 * time.Hour, "p", "l", 0}},
+		Changes: []simulate.LimitChange{
+			{After: 12 * time.Hour, Provider: "meraki", Limit: "daily", Max: 5000},
+			{After: 12 * time.Hour, Provider: "p", Limit: "l"},
+			{After: time.Minute, Provider: "meraki", Limit: "org-rate", Rate: &half},
+		},
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v; want %+v", got, err, want)
@@ -22,7 +31,8 @@ func TestParseFaults(t *testing.T) {
 	for text, message := range map[string]string{
 		"latency=50": "unit", "latency=1s±2s": "longer than the latency", "errors=2": "a part", "errors=-1%": "a part", "errors=NaN": "a part",
 		"external=x": "external=x", "pages=0": "a factor", "pages=x": "pages=x", "latncy=1s": `did you mean "latency"`,
-		"noon:provider.p.limits.l.max=1": "TIME:provider", "1h:provider.p.limits.l.rate=1": "TIME:provider", "1h:provider.p.limits.l.max=-1": "TIME:provider",
+		"noon:provider.p.limits.l.max=1": "TIME:provider", "1h:provider.p.limits.l.rate=1": "want N/s", "1h:provider.p.limits.l.rate=0/s": "lets nothing through",
+		"1h:provider.p.limits.l.burst=1": "TIME:provider", "1h:provider.p.limits.l.max=-1": "TIME:provider",
 	} {
 		if _, err := simulate.ParseFaults(text, noon); err == nil || !strings.Contains(err.Error(), message) {
 			t.Errorf("%q: %v, want an error with %q", text, err, message)
@@ -59,7 +69,7 @@ func TestRandomFaultsReadBack(t *testing.T) {
 
 // FuzzParseFaults: whatever is read is written so that it reads the same.
 func FuzzParseFaults(f *testing.F) {
-	for _, seed := range []string{"latency=50ms±20ms,errors=1%", "external=1/90s", "skew=-2s,pages=3", "1h30m:provider.a.limits.b.max=3", ",", "="} {
+	for _, seed := range []string{"latency=50ms±20ms,errors=1%", "external=1/90s", "skew=-2s,pages=3", "1h30m:provider.a.limits.b.max=3", "1h:provider.a.limits.b.rate=1/90s", ",", "="} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -87,7 +89,7 @@ func NewServer(config *validate.Config, provider string, options ServerOptions) 
 	s.vendor.alone, s.vendor.aside = nil, nil // whose requests are whose, a vendor cannot tell
 	s.doorman = newDoorman(s.provider.Spec.Auth, s.base, options.Secrets)
 	s.start = s.options.Now().UnixNano()
-	s.changes = append(s.changes, options.Faults.Changes...)
+	s.changes = slices.SortedStableFunc(slices.Values(options.Faults.Changes), func(a, b LimitChange) int { return cmp.Compare(a.After, b.After) })
 	s.chance = rand.New(rand.NewPCG(options.Seed, forExternal))
 	s.others = s.start + s.pause()
 	return s, nil
@@ -238,13 +240,21 @@ func tokenIn(s *shape, token string) any {
 	return out
 }
 
-// catchUp lets happen what others did since the last request.
+// catchUp lets happen what others did since the last request, in the order of time.
 func (s *Server) catchUp(now int64) {
-	for len(s.changes) > 0 && s.start+int64(s.changes[0].After) <= now {
-		s.vendor.change(now, s.changes[0])
-		s.changes = s.changes[1:]
-	}
-	for s.others <= now {
+	for {
+		if len(s.changes) > 0 {
+			// A change that was due before the beginning is true from then on.
+			at := max(s.start, s.start+int64(s.changes[0].After))
+			if at <= min(now, s.others) {
+				s.vendor.change(at, s.changes[0])
+				s.changes = s.changes[1:]
+				continue
+			}
+		}
+		if s.others > now {
+			return
+		}
 		at := s.others
 		s.others = at + s.pause()
 		if s.last == nil {

@@ -21,6 +21,8 @@ type vendor struct {
 	enforcer, alone, aside *engine.Enforcer
 	writers                map[string]*headerWriter
 	statuses               map[string]int // the status that says rate limited, by provider
+	// most is the most generous maximum or rate of the limits that changes have raised.
+	most map[*validate.Limit]float64
 }
 
 // Cause is why a request was answered as rate limited.
@@ -60,7 +62,7 @@ type answer struct {
 func newVendor(config *validate.Config, faults Faults, seed uint64) *vendor {
 	v := &vendor{
 		config: config, faults: faults, rng: rand.New(rand.NewPCG(seed, 0x76656e646f72)), enforcer: engine.NewEnforcer(config),
-		writers: make(map[string]*headerWriter), statuses: make(map[string]int),
+		writers: make(map[string]*headerWriter), statuses: make(map[string]int), most: make(map[*validate.Limit]float64),
 	}
 	if faults.External > 0 || faults.Skew != 0 || len(faults.Changes) > 0 {
 		v.alone = engine.NewEnforcer(config)
@@ -198,18 +200,5 @@ func (v *vendor) finish(now int64, a *answer) {
 	}
 	if a.countedAside {
 		v.aside.Done(v.clock(now), a.asideTicket, a.status)
-	}
-}
-
-// change replaces a maximum. The count of our own requests goes by the most generous one that was ever true.
-func (v *vendor) change(now int64, c LimitChange) {
-	v.enforcer.SetMax(v.clock(now), c.Provider, c.Limit, c.Max)
-	if l := v.config.Provider(c.Provider).Limit(c.Limit); v.alone != nil {
-		if declared, _ := l.Max(nil); c.Max > declared {
-			v.alone.SetMax(now, c.Provider, c.Limit, c.Max)
-			if v.aside != nil {
-				v.aside.SetMax(v.clock(now), c.Provider, c.Limit, c.Max)
-			}
-		}
 	}
 }

@@ -61,7 +61,7 @@ func faultFlags() []cli.Flag {
 		&cli.StringFlag{Name: "errors", Usage: "answer this `PART` with 503, such as 1%"},
 		&cli.StringFlag{Name: "external", Usage: "another client uses the same credentials at this `RATE`, such as 30/m"},
 		&cli.StringFlag{Name: "clock-skew", Usage: "the vendor's clock is ahead by `D`; -2s: behind"},
-		&cli.StringSliceFlag{Name: "limit-change", KeepSpace: true, Usage: "the vendor replaces a maximum: `TIME:PATH=N`, such as 12h:provider.meraki.limits.daily.max=5000; repeatable"},
+		&cli.StringSliceFlag{Name: "limit-change", KeepSpace: true, Usage: "the vendor replaces a maximum or a rate: `TIME:PATH=N`, such as 12h:provider.meraki.limits.daily.max=5000 or 1m:provider.meraki.limits.org-rate.rate=5/s; repeatable"},
 		&cli.StringFlag{Name: "faults", Usage: "a `LIST` of these and of resets, slow, missing, lying, curt, spurious (parts) and pages (a factor), such as resets=1%,missing=20%"},
 	}
 }
