@@ -2,9 +2,9 @@ package smartflow
 
 import (
 	"math"
-	"math/rand/v2"
 	"testing"
 	"time"
+	"unsafe"
 
 	"pgregory.net/rapid"
 )
@@ -107,7 +107,7 @@ func TestCancelledAloneRestoresTheClock(t *testing.T) {
 		tokens, last := b.tokens, b.last
 		b.reserve(now+tick, &r)
 		if rapid.Bool().Draw(t, "rate changes") {
-			b.setRate(3, rateFloor)
+			b.setRate(3)
 		}
 		b.cancel(&r)
 		if b.tokens != tokens || b.last != last {
@@ -162,9 +162,69 @@ func TestPauseQueuesBehindItsEnd(t *testing.T) {
 	if b.last != 2*second {
 		t.Errorf("the pause ends at %v s, want 2", seconds(b.last))
 	}
-	// After it, the bucket fills up as usual.
-	if got := tokensAt(b, 10*second); got != 10 {
-		t.Errorf("%v tokens long after the pause, want 10", got)
+	// After it, the queue is void and one may go, however late, until the rate is back.
+	b.cancel(&r)
+	b.reserve(10*second, &r)
+	if r.waitSeconds != 0 || b.tokens != 0 {
+		t.Errorf("long after the pause the first waits %v s and leaves %v tokens", r.waitSeconds, b.tokens)
+	}
+	b.setRate(4.9)
+	b.increase(orgAIMD, 5)
+	if got := tokensAt(b, 20*second); b.wary.Load() || got != 10 {
+		t.Errorf("%v tokens at the full rate, want 10", got)
+	}
+}
+
+// What a pause has voided is given back to nobody.
+func TestVoidReservationsGiveNothingBack(t *testing.T) {
+	second := int64(time.Second)
+	b := newBucket(2, 3, 0)
+	var early, during, late reservation
+	for range 4 {
+		b.reserve(0, &early)
+	}
+	b.pause(0, second)
+	b.reserve(0, &during)
+	if b.delay(&early); !early.paused || !during.paused {
+		t.Error("reservations that met a pause do not know it")
+	}
+	b.reserve(2*second, &late)
+	if late.paused || late.waitSeconds != 0 || b.tokens != 0 {
+		t.Errorf("after the pause: %+v, %v tokens", late, b.tokens)
+	}
+	b.cancel(&early)
+	b.cancel(&during)
+	if b.tokens != 0 {
+		t.Errorf("%v tokens after void reservations were cancelled", b.tokens)
+	}
+	b.cancel(&late)
+	if b.tokens != 1 || b.last != 2*second {
+		t.Errorf("%v tokens as of %v after the only one was cancelled", b.tokens, seconds(b.last))
+	}
+}
+
+// Those behind a request that is held up keep their distance, and are not void.
+func TestHoldKeepsTheDistance(t *testing.T) {
+	b := newBucket(2, 1, 0)
+	var first, second, third reservation
+	b.reserve(0, &first)
+	b.reserve(0, &second)
+	b.hold(0, 300*time.Millisecond)
+	b.reserve(0, &third)
+	if got := b.delay(&second); got != int64(300*time.Millisecond) || second.paused {
+		t.Errorf("the second is delayed by %v s, void: %v", seconds(got), second.paused)
+	}
+	if math.Abs(third.waitSeconds-1.3) > 1e-9 || third.paused {
+		t.Errorf("the third waits %v s, want 1.3", third.waitSeconds)
+	}
+}
+
+func TestBucketsShareNoCacheLine(t *testing.T) {
+	if size := unsafe.Sizeof(bucket{}); size != 128 {
+		t.Errorf("a bucket has %d bytes, want two cache lines", size)
+	}
+	if at := unsafe.Offsetof(bucket{}.full); at != 64 {
+		t.Errorf("what a reservation needs ends at byte %d, want one cache line", at)
 	}
 }
 
@@ -244,46 +304,6 @@ func TestDuration(t *testing.T) {
 	} {
 		if got := duration(s); got != want {
 			t.Errorf("duration(%v) = %d, want %d", s, got, want)
-		}
-	}
-}
-
-func TestShardedIsAMap(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	s, twin := newSharded[int](), map[string]int{}
-	key := func() string {
-		k := make([]byte, rng.IntN(6))
-		for i := range k {
-			k[i] = byte('a' + rng.IntN(3))
-		}
-		return string(k)
-	}
-	for i := range 5000 {
-		k := key()
-		was, existed := twin[k]
-		if got, ok := s.get(k); got != was || ok != existed {
-			t.Fatalf("get(%q) = %v, %v; want %v, %v", k, got, ok, was, existed)
-		}
-		if i%3 == 0 {
-			if got := s.getOrCreate(k, func() int { return i }); existed && got != was {
-				t.Fatalf("getOrCreate(%q) replaced %v by %v", k, was, got)
-			} else {
-				twin[k] = got
-			}
-			continue
-		}
-		if got, ok := s.swap(k, i); got != was || ok != existed {
-			t.Fatalf("swap(%q) = %v, %v; want %v, %v", k, got, ok, was, existed)
-		}
-		twin[k] = i
-	}
-	all := s.all()
-	if len(all) != len(twin) || s.len() != len(twin) {
-		t.Fatalf("%d and %d entries, want %d", len(all), s.len(), len(twin))
-	}
-	for k, v := range twin {
-		if all[k] != v {
-			t.Errorf("all()[%q] = %v, want %v", k, all[k], v)
 		}
 	}
 }

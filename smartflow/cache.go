@@ -260,10 +260,10 @@ func (l *Limiter) readCache() (warning, fatal error) {
 		}
 	}
 	for id, org := range m.networks {
-		l.networks.swap(id, org)
+		l.networks.swap(id, l.orgOf(org))
 	}
 	for id, org := range m.devices {
-		l.devices.swap(id, org)
+		l.devices.swap(id, l.orgOf(org))
 	}
 	l.fresh = fresh
 	return warning, nil

@@ -41,7 +41,8 @@ type Config struct {
 	// A little less, 9 for example, leaves room for other clients.
 	OrgRatePerSecond float64
 	// OrgBurst is how many requests an idle organization may send at once; 0 = the
-	// whole part of OrgRatePerSecond, at least 1.
+	// whole part of OrgRatePerSecond, at least 1. With 1 they are spaced, so a server
+	// that lowers its limit refuses one of them and not all that are in flight.
 	OrgBurst int64
 	// GlobalRatePerSecond is the rate of all requests together, which the vendor
 	// limits for each source address; 0 = 100.

@@ -107,7 +107,8 @@ var errRecorded = errors.New("the recording says that this fails")
 func (r *rig) chargeGlobal(ctx context.Context, times int64) error {
 	for range times {
 		var res reservation
-		if err := r.limiter.charge(ctx, r.limiter.global, "", r.clock.now, &res); err != nil {
+		r.limiter.reserve(r.limiter.global, "", r.clock.now, &res)
+		if err := r.limiter.wait(ctx, r.limiter.global, &res); err != nil {
 			return err
 		}
 	}
@@ -171,7 +172,7 @@ func (r *rig) step(o *operation) error {
 	r.clock.now = t
 	r.charges, r.resolved, r.hydrated, r.lastOrg, r.saved = nil, nil, nil, nil, ""
 	before := r.limiter
-	networks, devices, buckets := before.networks.all(), before.devices.all(), before.orgs.all()
+	networks, devices, buckets := pairsOf(before.networks), pairsOf(before.devices), before.buckets()
 	exp, err := r.do(o)
 	var unusable *inputError
 	if errors.As(err, &unusable) {
@@ -189,10 +190,10 @@ func (r *rig) step(o *operation) error {
 		exp["raises"] = pythonName(err)
 	}
 	r.common(o, exp)
-	note(exp, "networks", pairs(changed(networks, before.networks.all())))
-	note(exp, "devices", pairs(changed(devices, before.devices.all())))
+	note(exp, "networks", pairs(changed(networks, pairsOf(before.networks))))
+	note(exp, "devices", pairs(changed(devices, pairsOf(before.devices))))
 	var created []any
-	for org := range before.orgs.all() {
+	for org := range before.buckets() {
 		if _, existed := buckets[org]; !existed {
 			created = append(created, jsonID(org))
 		}
@@ -258,9 +259,9 @@ func (r *rig) do(o *operation) (map[string]any, error) {
 	case "set_rate":
 		b := l.global
 		if org := plain(o.Org); org != nil {
-			b = l.bucketOf(l.dialect.value(org), r.clock.now)
+			b = l.bucketOf(l.orgOf(l.dialect.value(org)), r.clock.now)
 		}
-		b.setRate(*o.Value, rateFloor)
+		b.setRate(*o.Value)
 		exp["rate"], _, _ = b.look()
 	case "resolve":
 		target := l.dialect.target(*o.URL)
@@ -311,7 +312,7 @@ func (r *rig) surroundings(o *operation) error {
 func (r *rig) rates(url string, exp map[string]any) {
 	target := r.limiter.dialect.target(url)
 	exp["org"], exp["org_rate"] = r.limiter.resolved(target), nil
-	if b, ok := r.limiter.existing(target); ok {
+	if b := r.limiter.existing(target); b != nil {
 		exp["org_rate"], _, _ = b.look()
 	}
 	exp["global_rate"], _, _ = r.limiter.global.look()
@@ -320,7 +321,7 @@ func (r *rig) rates(url string, exp map[string]any) {
 // contents is what init and reopen tell.
 func (r *rig) contents() map[string]any {
 	l := r.limiter
-	return map[string]any{"fresh": l.fresh, "networks": pairs(l.networks.all()), "devices": pairs(l.devices.all())}
+	return map[string]any{"fresh": l.fresh, "networks": pairs(pairsOf(l.networks)), "devices": pairs(pairsOf(l.devices))}
 }
 
 // state is a snapshot of everything.
@@ -331,7 +332,7 @@ func (r *rig) state(exp map[string]any) {
 		return []any{rate, tokens, seconds(last)}
 	}
 	orgs := []any{}
-	for org, b := range l.orgs.all() {
+	for org, b := range l.buckets() {
 		orgs = append(orgs, append([]any{jsonID(org)}, row(b)...))
 	}
 	hydrated := []any{}
@@ -339,7 +340,7 @@ func (r *rig) state(exp map[string]any) {
 		hydrated = append(hydrated, org)
 	}
 	exp["global"], exp["orgs"] = row(l.global), sorted(orgs)
-	exp["networks_all"], exp["devices_all"] = pairs(l.networks.all()), pairs(l.devices.all())
+	exp["networks_all"], exp["devices_all"] = pairs(pairsOf(l.networks)), pairs(pairsOf(l.devices))
 	exp["dirty"], exp["fresh"], exp["hydrated"] = float64(l.dirty.Load()), l.fresh, sorted(hydrated)
 }
 
@@ -369,7 +370,7 @@ func (r *rig) written() (savedAt any, networks, devices []any) {
 
 // resolved is resolve_org as JSON.
 func (l *Limiter) resolved(target Key) any {
-	if org, ok := l.resolve(target); ok {
+	if org, ok := l.resolveID(target); ok {
 		return jsonID(org)
 	}
 	return nil

@@ -165,7 +165,7 @@ func floorCase(_ dialect, _ section, text jsontext.Value) error {
 		return missing("set_rate or expected_rate")
 	}
 	b := newBucket(defaultOrgRate, defaultOrgRate, 0)
-	b.setRate(*c.SetRate, rateFloor)
+	b.setRate(*c.SetRate)
 	return compare("rate", *c.Expected, b.rate)
 }
 
@@ -246,11 +246,11 @@ func aimdCase(d dialect, _ section, text jsontext.Value) error {
 	b := l.global
 	if c.Target == "org" || (c.OrgResolvable != nil && *c.OrgResolvable) {
 		target := l.dialect.target(url)
-		l.register(l.mapOf(target.Kind), target.ID, "O_1")
-		org, _ := l.resolve(target)
+		l.registerID(l.mapOf(target.Kind), target.ID, "O_1")
+		org, _ := l.resolveID(target)
 		l.RegisterOrg(org)
 		if c.Target == "org" {
-			b = l.bucketOf(org, 0)
+			b = l.bucketOf(l.orgOf(org), 0)
 		}
 	}
 	b.rate = *c.Start // not through the setter: a case may start below the floor
@@ -293,15 +293,15 @@ func learnCase(d dialect, _ section, text jsontext.Value) error {
 	for id, org := range c.DevicesBefore {
 		l.RegisterDevice(id, org)
 	}
-	networks, devices := l.networks.all(), l.devices.all()
+	networks, devices := pairsOf(l.networks), pairsOf(l.devices)
 	if err := l.learn(*c.URL, plain(c.Body)); err != nil {
 		return err
 	}
-	changedNetworks := float64(len(changed(networks, l.networks.all())))
-	changedDevices := float64(len(changed(devices, l.devices.all())))
+	changedNetworks := float64(len(changed(networks, pairsOf(l.networks))))
+	changedDevices := float64(len(changed(devices, pairsOf(l.devices))))
 	return errors.Join(
-		compare("network_to_org", c.Networks, asAny(l.networks.all())),
-		compare("serial_to_org", c.Devices, asAny(l.devices.all())),
+		compare("network_to_org", c.Networks, asAny(pairsOf(l.networks))),
+		compare("serial_to_org", c.Devices, asAny(pairsOf(l.devices))),
 		compare("changed_networks", *c.ChangedNetworks, changedNetworks),
 		compare("changed_devices", *c.ChangedDevices, changedDevices),
 		compare("dirty", *c.ChangedNetworks+*c.ChangedDevices, float64(l.dirty.Load())),

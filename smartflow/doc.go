@@ -43,8 +43,12 @@
 //     come.
 //   - Concurrent look-ups of one network or device are one, which all wait for.
 //   - A Retry-After stops the bucket that was decreased. Requests that were already
-//     waiting in its queue are moved back as a whole, in their order and at their
-//     intervals, so the end of the pause is no stampede.
+//     waiting in its queue are moved back as a whole, in their order, and queue up anew
+//     when the pause is over, so its end is no stampede. From then on until its rate has
+//     recovered, an organization saves no more than one token, and pays the global rate
+//     when a request goes: of what was paid before the pause, the global limit of the
+//     server has nothing. What was refused is not refused again because several go
+//     together.
 //   - The cache is stored by a goroutine in the background, and by Close, which
 //     replaces the file only if something has changed, or else its mappings would look
 //     younger than they are.

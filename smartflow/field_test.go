@@ -137,7 +137,7 @@ func recovery(t *testing.T, input, expected json.RawMessage) {
 	for i, successes := range in.Successes {
 		l := mustNew(t, Config{OrgRatePerSecond: in.Configured})
 		l.RegisterOrg("O_1")
-		l.bucketOf("O_1", 0).rate = in.OrgRate
+		l.bucketOf(l.orgOf("O_1"), 0).rate = in.OrgRate
 		for range successes {
 			l.Success("/organizations/O_1")
 		}

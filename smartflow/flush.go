@@ -35,7 +35,7 @@ func (l *Limiter) Save() error {
 	if l.cache != nil {
 		result = "ok"
 		changes := l.changes.Load()
-		m := mappings{networks: l.networks.all(), devices: l.devices.all()}
+		m := mappings{networks: pairsOf(l.networks), devices: pairsOf(l.devices)}
 		if err = l.cache.Store(l.dialect.encodeCache(m, l.clock.Wall())); err != nil {
 			result, err = "failed", &CacheError{Op: "store", Err: err}
 		} else {

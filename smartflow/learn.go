@@ -3,6 +3,7 @@ package smartflow
 import (
 	"context"
 	"errors"
+	"strings"
 )
 
 // Learn takes in what a successful response to a GET teaches: which networks and
@@ -28,7 +29,7 @@ func (l *Limiter) learn(url string, body any) error {
 		}
 		org = id
 	}
-	l.bucketOf(org, int64(l.clock.Monotonic()))
+	l.register(org)
 	var changed int64
 	if found.network != "" {
 		changed += l.set(l.networks, found.network, org)
@@ -63,7 +64,7 @@ func isEmpty(v any) bool {
 	return false
 }
 
-func (l *Limiter) mapOf(kind string) *sharded[string] {
+func (l *Limiter) mapOf(kind string) *table[orgEntry] {
 	if kind == Network {
 		return l.networks
 	}
@@ -71,33 +72,41 @@ func (l *Limiter) mapOf(kind string) *sharded[string] {
 }
 
 // set stores a mapping and returns 1 if that changed anything, else 0.
-func (l *Limiter) set(m *sharded[string], id, org string) int64 {
-	if before, existed := m.swap(id, org); existed && before == org {
+func (l *Limiter) set(m *table[orgEntry], id, org string) int64 {
+	to := l.orgOf(org)
+	if m.get(id) == to || m.swap(strings.Clone(id), to) == to {
 		return 0
 	}
 	l.changes.Add(1)
 	return 1
 }
 
+// register sees to it that an organization has a bucket.
+func (l *Limiter) register(org string) {
+	l.bucketOf(l.orgOf(org), int64(l.clock.Monotonic()))
+}
+
 // RegisterOrg makes an organization known, with a full bucket.
 func (l *Limiter) RegisterOrg(organization string) {
 	if organization != "" || l.dialect.anyID {
-		l.bucketOf(organization, int64(l.clock.Monotonic()))
+		l.register(organization)
 	}
 }
 
 // RegisterNetwork says that a network belongs to an organization. Registered
 // mappings are stored with the others, but do not make a flush due. Empty
 // identifiers are ignored.
-func (l *Limiter) RegisterNetwork(id, organization string) { l.register(l.networks, id, organization) }
+func (l *Limiter) RegisterNetwork(id, organization string) {
+	l.registerID(l.networks, id, organization)
+}
 
 // RegisterDevice says that the device with a serial belongs to an organization, as
 // RegisterNetwork does for networks.
 func (l *Limiter) RegisterDevice(serial, organization string) {
-	l.register(l.devices, serial, organization)
+	l.registerID(l.devices, serial, organization)
 }
 
-func (l *Limiter) register(m *sharded[string], id, org string) {
+func (l *Limiter) registerID(m *table[orgEntry], id, org string) {
 	if (id != "" && org != "") || l.dialect.anyID {
 		l.set(m, id, org)
 	}
@@ -189,7 +198,7 @@ func (l *Limiter) fly(ctx context.Context, key, target Key, f *flight) {
 		return
 	}
 	l.set(l.mapOf(target.Kind), target.ID, org)
-	l.bucketOf(org, int64(l.clock.Monotonic()))
+	l.register(org)
 	l.dirty.Add(1)
 	if l.hydrator != nil && l.firstOf(org) {
 		if err := l.hydrator(ctx, org); err != nil {

@@ -17,10 +17,10 @@ type Limiter struct {
 	settings
 
 	global   *bucket
-	orgs     *sharded[*bucket] // by organization id
-	networks *sharded[string]  // organization id by network id
-	devices  *sharded[string]  // organization id by serial
-	learner  *Learner          // section 6, for response bodies
+	orgs     *table[orgEntry] // by their own identifier
+	networks *table[orgEntry] // by network id
+	devices  *table[orgEntry] // by serial
+	learner  *Learner         // section 6, for response bodies
 
 	dirty   atomic.Int64 // mappings learned since the last flush
 	flushAt atomic.Int64 // dirty >= flushAt: a flush is due
@@ -60,9 +60,9 @@ func newLimiter(s settings) (*Limiter, error) {
 	l := &Limiter{
 		settings: s,
 		global:   newBucket(s.globalRate, s.globalCapacity, int64(s.clock.Monotonic())),
-		orgs:     newSharded[*bucket](),
-		networks: newSharded[string](),
-		devices:  newSharded[string](),
+		orgs:     newTable[orgEntry](),
+		networks: newTable[orgEntry](),
+		devices:  newTable[orgEntry](),
 		learner:  learner,
 		hydrated: make(map[string]bool),
 		flights:  make(map[Key]*flight),
@@ -96,56 +96,118 @@ func (l *Limiter) Acquire(ctx context.Context, url string) error {
 		return err
 	}
 	target := l.dialect.target(url)
-	now := int64(l.clock.Monotonic())
-	var global, own reservation
-	if err := l.charge(ctx, l.global, "", now, &global); err != nil {
-		return err
-	}
-	waited := global.waitSeconds > 0
-	org, known := l.resolve(target)
-	if !known || !l.dialect.usable(org) {
-		if err := l.lookup(ctx, target); err != nil {
-			l.global.cancel(&global)
+	for {
+		void, err := l.acquire(ctx, target)
+		if !void || err != nil {
 			return err
 		}
-		waited = true
-		if org, known = l.resolve(target); !known || !l.dialect.usable(org) {
-			return nil
+	}
+}
+
+// acquire is one attempt to acquire. It is void if it met a pause.
+func (l *Limiter) acquire(ctx context.Context, target Key) (void bool, err error) {
+	now := int64(l.clock.Monotonic())
+	org := l.payer(target)
+	if org != nil {
+		if b := org.bucket.Load(); b != nil && b.wary.Load() {
+			return l.acquireWary(ctx, b, org.id, now)
 		}
 	}
-	if !l.dialect.hashable(org) {
-		return errUnhashable
+	var global, own reservation
+	l.reserve(l.global, "", now, &global)
+	if global.waitSeconds > 0 {
+		if err := l.wait(ctx, l.global, &global); err != nil || global.paused {
+			return true, err
+		}
+		now = int64(l.clock.Monotonic())
+		org = l.payer(target) // learned meanwhile
 	}
-	if waited {
+	if org == nil {
+		if err := l.lookup(ctx, target); err != nil {
+			l.global.cancel(&global)
+			return false, err
+		}
+		if org = l.payer(target); org == nil {
+			return false, nil
+		}
 		now = int64(l.clock.Monotonic())
 	}
-	if err := l.charge(ctx, l.bucketOf(org, now), org, now, &own); err != nil {
-		if ctx.Err() != nil {
-			l.global.cancel(&global)
-		}
-		return err
+	if l.dialect.anyID && !l.dialect.hashable(org.id) {
+		return false, errUnhashable
 	}
-	return nil
+	b := l.bucketOf(org, now)
+	l.reserve(b, org.id, now, &own)
+	if own.waitSeconds == 0 {
+		return false, nil
+	}
+	if b.wary.Load() { // since this request began
+		// The global token is lost: those behind it in the queue keep their turns, so to
+		// give it back would let somebody go together with one of them.
+		if own.paused {
+			return true, l.wait(ctx, b, &own)
+		}
+		b.cancel(&own)
+		return true, nil
+	}
+	if err = l.wait(ctx, b, &own); err != nil && ctx.Err() != nil {
+		l.global.cancel(&global)
+	}
+	return own.paused, err
+}
+
+// acquireWary is acquire for an organization that was refused and has not recovered.
+// The global bucket is paid last, or else what was paid to it before a pause would be
+// on top of the global rate when the pause of several organizations ends. One request
+// of an organization waits for it at a time, or else they would go close together.
+func (l *Limiter) acquireWary(ctx context.Context, b *bucket, org string, now int64) (void bool, err error) {
+	var own, global reservation
+	l.reserve(b, org, now, &own)
+	if own.waitSeconds > 0 {
+		if err := l.wait(ctx, b, &own); err != nil || own.paused {
+			return true, err
+		}
+		now = int64(l.clock.Monotonic())
+	}
+	l.reserve(l.global, "", now, &global)
+	if global.waitSeconds == 0 {
+		return false, nil
+	}
+	b.hold(now, duration(global.waitSeconds))
+	if err := l.wait(ctx, l.global, &global); err != nil || global.paused {
+		b.cancel(&own)
+		return true, err
+	}
+	b.delay(&own)
+	return own.paused, nil
+}
+
+// payer returns the organization that a request to target pays for, nil if that is not
+// known.
+func (l *Limiter) payer(target Key) *orgEntry {
+	org := l.resolve(target)
+	if org == nil && target.Kind == organization {
+		org = l.orgOf(target.ID)
+	}
+	if org == nil || (l.dialect.anyID && !l.dialect.usable(org.id)) {
+		return nil
+	}
+	return org
 }
 
 // errStalled says that a bucket has neither tokens nor a rate. New does not allow
 // such a rate.
 var errStalled = errors.New("smartflow: the bucket is empty and has no rate")
 
-// charge takes a token from b at now, notes it in r and waits for it. org is empty
-// for the global bucket. If ctx is done first, the token is given back.
-func (l *Limiter) charge(ctx context.Context, b *bucket, org string, now int64, r *reservation) error {
+// reserve takes a token from b at now and notes it in r.
+func (l *Limiter) reserve(b *bucket, org string, now int64, r *reservation) {
 	b.reserve(now, r)
 	if l.trace != nil && !math.IsInf(r.waitSeconds, 1) {
 		l.trace.charge(org, b == l.global, *r)
 	}
-	if r.waitSeconds == 0 {
-		return nil
-	}
-	return l.wait(ctx, b, r)
 }
 
-// wait sleeps until the turn of a reservation has come.
+// wait sleeps until the turn of a reservation has come. If ctx is done first, the token
+// is given back.
 func (l *Limiter) wait(ctx context.Context, b *bucket, r *reservation) error {
 	if math.IsInf(r.waitSeconds, 1) {
 		return errStalled
@@ -160,39 +222,43 @@ func (l *Limiter) wait(ctx context.Context, b *bucket, r *reservation) error {
 	return nil
 }
 
-// bucketOf returns the bucket of an organization; a new one is full as of now.
-func (l *Limiter) bucketOf(org string, now int64) *bucket {
-	if b, ok := l.orgs.get(org); ok {
-		return b
-	}
-	return l.orgs.getOrCreate(org, func() *bucket { return newBucket(l.orgRate, l.orgCapacity, now) })
-}
-
 // Resolve returns the organization that a request to the URL belongs to, as far as
 // it is known now. It asks nobody.
 func (l *Limiter) Resolve(url string) (organization string, ok bool) {
-	return l.resolve(l.dialect.target(url))
+	return l.resolveID(l.dialect.target(url))
 }
 
-func (l *Limiter) resolve(target Key) (org string, ok bool) {
+func (l *Limiter) resolveID(target Key) (id string, ok bool) {
+	if target.Kind == organization {
+		return target.ID, true
+	}
+	if org := l.resolve(target); org != nil {
+		return org.id, true
+	}
+	return "", false
+}
+
+// resolve returns the organization of target, nil if it is not known, or was not heard
+// of before.
+func (l *Limiter) resolve(target Key) *orgEntry {
 	switch target.Kind {
 	case organization:
-		return target.ID, true
+		return l.orgs.get(target.ID)
 	case Network:
 		return l.networks.get(target.ID)
 	case Device:
 		return l.devices.get(target.ID)
 	}
-	return "", false
+	return nil
 }
 
-// existing returns the bucket of the organization of target, if it has one.
-func (l *Limiter) existing(target Key) (*bucket, bool) {
-	org, ok := l.resolve(target)
-	if !ok || !l.dialect.usable(org) {
-		return nil, false
+// existing returns the bucket of the organization of target, nil if it has none.
+func (l *Limiter) existing(target Key) *bucket {
+	org := l.resolve(target)
+	if org == nil || (l.dialect.anyID && !l.dialect.usable(org.id)) {
+		return nil
 	}
-	return l.orgs.get(org)
+	return org.bucket.Load()
 }
 
 // RateLimited reports that a request to the URL was answered with 429. It decreases
@@ -211,9 +277,8 @@ const longestPause = 24 * time.Hour
 func (l *Limiter) rateLimited(url string, retryAfter time.Duration) (stopped bool) {
 	target := l.dialect.target(url)
 	now := int64(l.clock.Monotonic())
-	b, ok := l.existing(target)
-	aimd := l.aimd(orgAIMD, l.orgRate)
-	if !ok {
+	b, aimd := l.existing(target), l.aimd(orgAIMD, l.orgRate)
+	if b == nil {
 		if target.scoped() {
 			return false
 		}
@@ -230,7 +295,7 @@ func (l *Limiter) rateLimited(url string, retryAfter time.Duration) (stopped boo
 // Success reports that a request to the URL was answered with any 2xx. It increases
 // the rates that are below the configured ones.
 func (l *Limiter) Success(url string) {
-	if b, ok := l.existing(l.dialect.target(url)); ok {
+	if b := l.existing(l.dialect.target(url)); b != nil {
 		b.increase(l.aimd(orgAIMD, l.orgRate), l.orgRate)
 	}
 	l.global.increase(l.aimd(globalAIMD, l.globalRate), l.globalRate)
@@ -272,7 +337,7 @@ func (l *Limiter) Snapshot() Snapshot {
 		Global: stateOf(l.global, "", now), Dirty: l.dirty.Load(), Fresh: l.fresh,
 		Networks: int64(l.networks.len()), Devices: int64(l.devices.len()),
 	}
-	for org, b := range l.orgs.all() {
+	for org, b := range l.buckets() {
 		s.Orgs = append(s.Orgs, stateOf(b, org, now))
 	}
 	slices.SortFunc(s.Orgs, func(a, b BucketState) int {
@@ -289,10 +354,13 @@ func stateOf(b *bucket, org string, now int64) BucketState {
 	defer b.mu.Unlock()
 	// The refill is shown, not done: looking must not move the clock of a bucket.
 	s := BucketState{Org: org, RatePerSecond: b.rate, Tokens: b.tokens}
-	if now > b.last {
-		s.Tokens = min(b.capacity, b.tokens+float64(seconds(now-b.last)*b.rate))
-	} else {
+	switch {
+	case b.paused && now >= b.last:
+		s.Tokens = b.capacity
+	case b.paused:
 		s.PausedSeconds = seconds(b.last - now)
+	case now > b.last:
+		s.Tokens = min(b.capacity, b.tokens+float64(seconds(now-b.last)*b.rate))
 	}
 	return s
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -229,11 +230,96 @@ func TestPauseHoldsWaitersBack(t *testing.T) {
 			t.Errorf("got %+v, want a pause of 2 s and 7 a second", s)
 		}
 		wg.Wait()
-		// The first had gone; the others, due at 100, 200 and 300 ms, moved by 2 s.
-		if got, want := fmt.Sprint(went), "[0s 2.1s 2.2s 2.3s]"; got != want {
+		// The first had gone; the others, due at 100, 200 and 300 ms, moved by 2 s, and
+		// queue up at the rate of 7 a second that holds then.
+		if got, want := fmt.Sprint(went), "[0s 2.1s 2.243s 2.386s]"; got != want {
 			t.Errorf("they went at %s, want %s", got, want)
 		}
 	})
+}
+
+// When the pauses of many organizations end together, their requests go at the global
+// rate, though all of them have paid it before; and each organization's at its own.
+func TestEndOfPausesIsNoStampede(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const orgs, each = 20, 5
+		l := mustNew(t, Config{OrgRatePerSecond: 9, OrgBurst: 1, GlobalRatePerSecond: 50, GlobalBurst: 2})
+		url := func(org int) string { return fmt.Sprintf("/organizations/O_%d/x", org) }
+		var mu sync.Mutex
+		var all []time.Duration
+		went := make([][]time.Duration, orgs)
+		start := time.Now()
+		var wg sync.WaitGroup
+		for org := range orgs {
+			l.RegisterOrg(fmt.Sprintf("O_%d", org))
+			for range each {
+				wg.Go(func() {
+					if err := l.Acquire(context.Background(), url(org)); err != nil {
+						t.Error(err)
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					now := time.Since(start)
+					all, went[org] = append(all, now), append(went[org], now)
+				})
+			}
+		}
+		time.Sleep(300 * time.Millisecond)
+		for org := range orgs {
+			l.RateLimited(url(org), time.Second)
+		}
+		wg.Wait()
+		spaced := func(what string, at []time.Duration, burst int, rate float64) {
+			for i := burst; i < len(at); i++ {
+				if got, want := at[i]-at[i-burst], time.Duration(float64(time.Second)/rate); at[i-burst] >= time.Second && got < want-time.Microsecond {
+					t.Errorf("%s: one went at %v and one at %v", what, at[i-burst], at[i])
+				}
+			}
+		}
+		slices.Sort(all)
+		// Two go at once and the third after one interval, so three take one interval.
+		spaced("all", all, 2, 50)
+		for org, at := range went {
+			slices.Sort(at)
+			spaced(fmt.Sprint("organization ", org), at, 1, 9)
+		}
+		if last := all[len(all)-1]; len(all) != orgs*each || last > 6*time.Second {
+			t.Errorf("%d went, the last at %v", len(all), last)
+		}
+	})
+}
+
+// A request that is cancelled wherever it waits after a pause gives back what it holds.
+func TestCancelledAfterAPause(t *testing.T) {
+	for _, after := range []time.Duration{500 * time.Millisecond, 1010 * time.Millisecond, 1300 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			l := mustNew(t, Config{OrgRatePerSecond: 5, OrgBurst: 1, GlobalRatePerSecond: 1, GlobalBurst: 1})
+			l.RegisterOrg("O_1")
+			l.RegisterOrg("O_2")
+			l.RateLimited("/organizations/O_1", time.Second)
+			ctx, cancel := context.WithTimeout(context.Background(), after)
+			defer cancel()
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				time.Sleep(1005 * time.Millisecond) // takes the global token
+				if err := l.Acquire(context.Background(), "/organizations/O_2"); err != nil {
+					t.Error(err)
+				}
+			})
+			if err := l.Acquire(ctx, "/organizations/O_1"); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("after %v: %v", after, err)
+			}
+			wg.Wait()
+			time.Sleep(10 * time.Second)
+			if s := l.Snapshot(); s.Global.Tokens != 1 || orgState(t, l, "O_1").Tokens != 1 {
+				t.Errorf("after %v: %+v", after, s)
+			}
+			start := time.Now()
+			if err := l.Acquire(context.Background(), "/organizations/O_1"); err != nil || time.Since(start) != 0 {
+				t.Errorf("the next waited %v (%v)", time.Since(start), err)
+			}
+		})
+	}
 }
 
 func TestRateLimitedHitsWhom(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"net/http/httptest"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -175,7 +174,9 @@ func worst(refusals map[string]int) (n int, where string) {
 func TestSteadyState(t *testing.T) {
 	t.Run("leaky bucket", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			v, l := newVendor(false), steadyLimiter(t, 0, 0)
+			// With a burst, several of an organization may be in flight when the first of
+			// them is refused.
+			v, l := newVendor(false), steadyLimiter(t, 1, 0)
 			defer virtualLoad(t, v, l)()
 			steady(t, v)
 			cutAndRecovery(t, v, l)
@@ -265,43 +266,6 @@ func cutAndRecovery(t *testing.T, v *vendor, l *Limiter) {
 	// The queues of the slow time are worked off meanwhile.
 	time.Sleep(time.Until(back.Add(60 * time.Second)))
 	v.take()
-}
-
-// TestSteadyStateOnSockets is the same over real connections and in real time, for a
-// moment: the load and the locks are what matters, above all with -race.
-func TestSteadyStateOnSockets(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes 4 seconds of real time; run without -short")
-	}
-	v := newVendor(false)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		w.Header().Set("Retry-After", "1")
-		w.WriteHeader(v.serve(orgOfPath(r.URL.Path)))
-		fmt.Fprintf(w, `{"organizationId":%q}`, orgOfPath(r.URL.Path))
-	}))
-	defer server.Close()
-	base := &http.Transport{MaxIdleConnsPerHost: clients}
-	defer base.CloseIdleConnections()
-	l := steadyLimiter(t, 0, 0)
-	ctx, cancel := context.WithCancel(context.Background())
-	wg := load(ctx, t, &Transport{Limiter: l, Base: base}, server.URL)
-	defer wg.Wait()
-	defer cancel()
-	time.Sleep(3 * time.Second)
-	refusals, served := v.take()
-	if len(refusals) > 0 {
-		t.Errorf("refusals: %v", refusals)
-	}
-	// The burst of 90 and three seconds at 90.
-	if served < 300 || served > 370 {
-		t.Errorf("%d requests in 3 s, want about 360", served)
-	}
-	v.setLimit(3)
-	time.Sleep(time.Second)
-	if n, _ := v.take(); len(n) == 0 {
-		t.Error("the cut limit was never felt")
-	}
 }
 
 // TestAcquireUnderRace hammers one limiter with everything at once; the race detector

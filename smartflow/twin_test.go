@@ -135,7 +135,7 @@ func (w *twin) compare(l *Limiter, did string) {
 		}
 	}
 	same("the global bucket", l.global, w.global)
-	buckets := l.orgs.all()
+	buckets := l.buckets()
 	if len(buckets) != len(w.orgs) {
 		w.t.Fatalf("after %s: the organizations are %v, the twin's %v", did, slices.Sorted(maps.Keys(buckets)), slices.Sorted(maps.Keys(w.orgs)))
 	}
@@ -143,10 +143,10 @@ func (w *twin) compare(l *Limiter, did string) {
 		same(org, buckets[org], p)
 	}
 	known := map[Key]string{}
-	for id, org := range l.networks.all() {
+	for id, org := range pairsOf(l.networks) {
 		known[Key{Network, id}] = org
 	}
-	for id, org := range l.devices.all() {
+	for id, org := range pairsOf(l.devices) {
 		known[Key{Device, id}] = org
 	}
 	if !maps.Equal(known, w.known) || l.dirty.Load() != w.dirty {
@@ -170,7 +170,7 @@ func drawTwins(t *rapid.T, clock *steppedClock) (*twin, *Limiter) {
 	var l *Limiter
 	c.Hydrator = func(_ context.Context, org string) error {
 		for _, key := range twinHydration(org) {
-			l.register(l.mapOf(key.Kind), key.ID, org)
+			l.registerID(l.mapOf(key.Kind), key.ID, org)
 		}
 		return nil
 	}
