@@ -337,7 +337,7 @@ func (e *Engine) noteGrant(now int64, r *record, en *entry) {
 	s, q := en.scope, en.cold.quota
 	s.clear(flagFresh)
 	if e.onWindow != nil {
-		q.recent += int64(clampUnits(en.cost))
+		e.tallies[en.id].units += int64(clampUnits(en.cost))
 	}
 	q.touched = true
 	q.firstGrant = min(q.firstGrant, now)

@@ -25,8 +25,10 @@ type Engine struct {
 	// spareFlights are lists that no key uses.
 	spareFlights []*flightList
 	recent       recentLog
-	minute       int64    // start of the present minute
-	active       []uint32 // quota keys with a grant in it
+	tallies      []recentTally // by key
+	minute       int64         // start of the present minute
+	active       []uint32      // quota keys with a grant in it
+	touched      uint32        // what fold has read, so that it reads
 
 	// serverSide: the engine stands for the vendor.
 	serverSide bool

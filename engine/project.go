@@ -40,6 +40,25 @@ func (l *recentLog) grow() {
 	}
 }
 
+// recentTally is what a quota's key took in the last 15 minutes, kept only where windows are reported. The tallies stand apart from
+// the keys, because each grant is looked at once more when it is 15 minutes old, and nothing else of its key then.
+type recentTally struct {
+	units int64
+	// anchored: the window that a report shows may end without the caps' end.
+	anchored bool
+}
+
+// openTally begins a key's tally.
+func (e *Engine) openTally(id uint32, l *limit) {
+	if e.onWindow == nil {
+		return
+	}
+	for len(e.tallies) <= int(id) {
+		e.tallies = append(e.tallies, recentTally{})
+	}
+	e.tallies[id] = recentTally{anchored: l.anchored}
+}
+
 // forget takes out what is 15 minutes old. Where windows are reported, a window that ended before now is closed first if the grant
 // still counts at its end.
 func (e *Engine) forget(now int64) {
@@ -47,11 +66,14 @@ func (e *Engine) forget(now int64) {
 	for l.first < l.next && l.at(l.first).at <= now-recentNanos {
 		if e.onWindow != nil {
 			g := l.at(l.first)
-			s, c := e.slab.hot(g.scope), e.slab.cold(g.scope)
-			if c.quota.end <= now && g.at > saturatedAdd(c.quota.end, -recentNanos) {
-				e.closeWindow(s, c)
+			s, tally := e.slab.hot(g.scope), &e.tallies[g.scope]
+			if tally.anchored || now >= s.until { // else the window is not over
+				c := e.slab.cold(g.scope)
+				if c.quota.end <= now && g.at > saturatedAdd(c.quota.end, -recentNanos) {
+					e.closeWindow(s, c)
+				}
 			}
-			c.quota.recent -= int64(g.units)
+			tally.units -= int64(g.units)
 		}
 		l.first++
 	}
@@ -90,7 +112,7 @@ func (e *Engine) correct(granted int64, en *entry, kept int64) {
 	for ; lo < l.next && l.at(lo).at == granted; lo++ {
 		if g := l.at(lo); g.scope == en.cold.id && g.units == clampUnits(en.cost) {
 			if e.onWindow != nil {
-				q.recent += int64(clampUnits(kept)) - int64(g.units)
+				e.tallies[g.scope].units += int64(clampUnits(kept)) - int64(g.units)
 			}
 			g.units = clampUnits(kept)
 			return
@@ -139,7 +161,7 @@ type counters struct {
 
 // report is a key's window as it is at an instant that is not after its end.
 func (e *Engine) report(at int64, s *scope, c *coldScope) *WindowReport {
-	out := &WindowReport{Projection: e.project(at, s, c, c.quota.recent)}
+	out := &WindowReport{Projection: e.project(at, s, c, e.tallies[c.id].units)}
 	if n := c.quota.counters; n != nil {
 		out.RateLimited, out.UnexpectedRateLimited = n.limited, n.unexpected
 		out.Refused = make(map[Reason]int64)

@@ -42,8 +42,6 @@ type quotaMore struct {
 type quotaRare struct {
 	// shown are the units granted in the window that a report shows, where that is not the one of admission (firstRequest).
 	shown int64
-	// recent are the units of the last 15 minutes; kept only where windows are reported.
-	recent int64
 
 	cells    *cells    // units by the instant at which they leave (rolling)
 	counters *counters // of the window; nil unless windows are reported

@@ -120,7 +120,7 @@ func (*Engine) Touch(all []*Prepared) (sum int64) {
 	for _, p := range all {
 		for i := range p.entries {
 			if q := p.entries[i].cold.quota; p.entries[i].limit.kind == kindQuota {
-				sum += q.start + q.recent
+				sum += q.start + q.learned
 			}
 		}
 	}

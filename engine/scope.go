@@ -132,6 +132,7 @@ func (e *Engine) newScope(l *limit, symbols [maxSymbols]uint32, hash uint32, now
 		s.until = -never // caps are computed at the first use
 	case kindQuota:
 		c.quota = &quota{start: now, end: -never, firstGrant: never, quotaMore: e.newQuotaMore(l)}
+		e.openTally(id, l)
 		s.until = -never
 		s.set(flagFresh)
 	case kindNone:

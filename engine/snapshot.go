@@ -194,8 +194,8 @@ func (e *Engine) Restore(now int64, snapshot *Snapshot) (skipped int) {
 	slices.SortStableFunc(recent, func(a, b recentGrant) int { return cmp.Compare(a.at, b.at) })
 	for _, g := range recent {
 		e.remember(g.at, g.scope, int64(g.units))
-		if c := e.slab.cold(g.scope); e.onWindow != nil {
-			c.quota.recent += int64(g.units)
+		if e.onWindow != nil {
+			e.tallies[g.scope].units += int64(g.units)
 		}
 	}
 	for _, b := range snapshot.Breakers {

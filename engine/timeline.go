@@ -112,6 +112,11 @@ const minuteNanos = int64(time.Minute)
 
 // fold moves what the keys took in the minute that is over into their timelines.
 func (e *Engine) fold(now int64) {
+	for _, id := range e.active { // so that waits for the timelines' ends pass together
+		if slots := e.slab.cold(id).quota.timeline.slots; len(slots) > 0 {
+			e.touched += slots[len(slots)-1].number
+		}
+	}
 	for _, id := range e.active {
 		s, c := e.slab.hot(id), e.slab.cold(id)
 		if s.minute != 0 {

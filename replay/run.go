@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -51,22 +52,16 @@ func Run(ctx context.Context, rows *journal.Reader, sides ...Options) ([]*Report
 	for i := range sides {
 		list[i] = newSide(&sides[i])
 	}
-	for {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		batch, err := rows.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
+	err := readAhead(rows, func(batch *journal.Batch) error {
 		for _, s := range list {
 			if err := s.feed(batch); err != nil {
-				return nil, err
+				return err
 			}
 		}
+		return ctx.Err()
+	})
+	if err = cmp.Or(ctx.Err(), err); err != nil {
+		return nil, err
 	}
 	reports := make([]*Report, len(list))
 	for i, s := range list {
@@ -76,6 +71,44 @@ func Run(ctx context.Context, rows *journal.Reader, sides ...Options) ([]*Report
 		reports[i] = s.report(rows.Stats())
 	}
 	return reports, nil
+}
+
+// readAhead calls take with all batches, while a goroutine of its own reads, sorts and drops repeated rows for the next one. The
+// goroutine has ended when it returns: a batch is handed over only when the one before has been taken, which is as long as a batch
+// is valid.
+func readAhead(rows *journal.Reader, take func(*journal.Batch) error) error {
+	batches, quit := make(chan *journal.Batch), make(chan struct{})
+	var failed error // of the reader; set before batches is closed
+	go func() {
+		defer close(batches)
+		for {
+			batch, err := rows.Next()
+			if err != nil {
+				if !errors.Is(err, io.EOF) {
+					failed = err
+				}
+				return
+			}
+			select {
+			case batches <- batch:
+			case <-quit:
+				return
+			}
+		}
+	}()
+	var refused error
+	for batch := range batches {
+		if refused != nil {
+			continue // until the reader has seen it
+		}
+		if refused = take(batch); refused != nil {
+			close(quit)
+		}
+	}
+	if refused != nil {
+		return refused
+	}
+	return failed
 }
 
 // ahead is how many rows are looked up before they are taken one by one. Looking up is waiting for memory, and waits that do not

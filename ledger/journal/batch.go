@@ -52,7 +52,7 @@ type storedValue struct {
 // extra is what few rows have.
 type extra struct{ refused, body string }
 
-// Batch is a run of rows. It is the reader's: what it holds is valid until the next call of Next.
+// Batch is a run of rows. It is the reader's: what it holds is valid until the second call of Next after the one that gave it.
 type Batch struct {
 	// Records are the rows, in order of time; in order of file and number at one instant.
 	Records []Record

@@ -108,6 +108,8 @@ type Reader struct {
 	merger  *merger
 	sorter  *sorter
 	current *Batch
+	// earlier is what Next gave out before current.
+	earlier *Batch
 	stats   Stats
 	warned  warnings
 	spill   *spill
@@ -156,12 +158,13 @@ func (r *Reader) start() {
 }
 
 // Next returns the next rows, at least one; io.EOF after the last. A LateRowError asks for Restart; a BadRowError comes only
-// where Strict was asked for. What Next returned before is no longer valid.
+// where Strict was asked for. What it returns is valid until the call after the next one, so that one goroutine can read while
+// another still looks at what was read before.
 func (r *Reader) Next() (*Batch, error) {
-	if r.current != nil {
-		r.current.home.recycle(r.current)
-		r.current = nil
+	if r.earlier != nil {
+		r.earlier.home.recycle(r.earlier)
 	}
+	r.earlier, r.current = r.current, nil
 	for r.failed == nil {
 		if b := r.sorter.pop(); b != nil {
 			r.current = b
@@ -208,7 +211,7 @@ func (r *Reader) Restart() error {
 		}
 	}
 	r.closeInputs()
-	r.current = nil
+	r.current, r.earlier = nil, nil
 	r.stats, r.warned = Stats{Spilled: true}, warnings{}
 	r.read.Store(0)
 	r.failed = nil
