@@ -94,6 +94,7 @@ func (c collector) Describe(ch chan<- *prometheus.Desc) {
 	limitSheet.describe(ch)
 	jobSheet.describe(ch)
 	inventorySheet.describe(ch)
+	learnedSheet.describe(ch)
 	accountSheet.describe(ch)
 	describeDeliveries(ch)
 	for _, desc := range singleDescs {
@@ -121,6 +122,10 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	for i := range s.Inventories {
 		inventorySheet.emit(ch, &s.Inventories[i], s.Inventories[i].Job)
+	}
+	for i := range s.Learned {
+		one := &s.Learned[i]
+		learnedSheet.emit(ch, one, one.Provider, one.Var, one.Key)
 	}
 	for i := range s.Accounts {
 		collectAccount(ch, &s.Accounts[i])

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tapyr/tapyr/daemon"
+	"github.com/tapyr/tapyr/learn"
 )
 
 // secondsOf is an instant as Prometheus has it, where there is one.
@@ -115,6 +116,14 @@ var inventorySheet = func() *sheet[*daemon.InventoryState] {
 	})
 	t.add(gauge, "instances", "Instances of the listing job.", always(func(i I) int { return i.Instances }))
 	t.add(gauge, "instances_listed", "Those that have told their items.", always(func(i I) int { return i.Listed }))
+	return t
+}()
+
+// learnedSheet is about the identifiers that lead to a variable.
+var learnedSheet = func() *sheet[*learn.Count] {
+	t := &sheet[*learn.Count]{prefix: "tapyr_learned_", labels: []string{"provider", "var", "key"}}
+	t.add(gauge, "identifiers", "Identifiers by which requests find a scope variable that they do not name.",
+		always(func(c *learn.Count) int { return c.Identifiers }))
 	return t
 }()
 

@@ -56,6 +56,7 @@ type pageView struct {
 	Refusals    table
 	RateLimited table
 	Inventories table
+	Learned     table
 	Changes     table
 	Spend       []spendView
 	// Standing are figures of documents and state.

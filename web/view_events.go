@@ -61,6 +61,7 @@ func (v *pageView) addEvents(s *daemon.Snapshot) {
 		})
 	}
 	v.addInventories(s)
+	v.addLearned(s)
 	v.addChanges(s)
 }
 
@@ -92,6 +93,13 @@ func (v *pageView) addInventories(s *daemon.Snapshot) {
 		v.Inventories.Rows = append(v.Inventories.Rows, []cell{
 			text(i.Job), text(units(int64(i.Items))), text(fmt.Sprintf("%d of %d listed", i.Listed, i.Instances)), instant(ago(i.RefreshedAt, s.At)),
 		})
+	}
+}
+
+func (v *pageView) addLearned(s *daemon.Snapshot) {
+	v.Learned = table{ID: "learned-table", Caption: "Identifiers that were learned", Columns: columns("Provider", "Stand for", "Kind", "Known#")}
+	for _, c := range s.Learned {
+		v.Learned.Rows = append(v.Learned.Rows, []cell{text(c.Provider), text(c.Var), text(c.Key), text(units(int64(c.Identifiers)))})
 	}
 }
 

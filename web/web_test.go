@@ -46,7 +46,7 @@ func (d *still) Snapshot() daemon.Snapshot {
 		}
 	}
 	s.Waiting, s.Refusals, s.RateLimited = slices.Clone(s.Waiting), slices.Clone(s.Refusals), slices.Clone(s.RateLimited)
-	s.Changes, s.Inventories = slices.Clone(s.Changes), slices.Clone(s.Inventories)
+	s.Changes, s.Inventories, s.Learned = slices.Clone(s.Changes), slices.Clone(s.Inventories), slices.Clone(s.Learned)
 	s.Totals.ByLimit, s.Totals.Waits = slices.Clone(s.Totals.ByLimit), slices.Clone(s.Totals.Waits)
 	return s
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tapyr/tapyr/daemon"
 	"github.com/tapyr/tapyr/daemon/dispatch"
+	"github.com/tapyr/tapyr/learn"
 	"github.com/tapyr/tapyr/plan"
 )
 
@@ -37,6 +38,10 @@ func Snapshot(c Condition, scopes int) *daemon.Snapshot {
 		Inventories: []daemon.InventoryState{
 			{Job: "meraki-organizations", Instances: 1, Listed: 1, Items: 3, RefreshedAt: before(11 * time.Minute), AgeSeconds: seconds(660)},
 			{Job: "meraki-networks", Instances: 3, Listed: 3, Items: 120, RefreshedAt: before(7 * time.Minute), AgeSeconds: seconds(420)},
+		},
+		Learned: []learn.Count{
+			{Provider: "meraki", Var: "organizationId", Key: "device", Identifiers: 1418},
+			{Provider: "meraki", Var: "organizationId", Key: "network", Identifiers: 120},
 		},
 		Deliveries: &dispatch.State{
 			Policies: []dispatch.PolicyState{{Policy: "logistics", Pending: 14, OldestAt: before(12 * time.Second)}},

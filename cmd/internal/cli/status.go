@@ -211,6 +211,11 @@ func statusView(s *daemon.Snapshot, zone *time.Location) *reportView {
 	if !s.State.OK {
 		remarks = append(remarks, cell{"the state cannot be written: " + s.State.Error, styleBad})
 	}
+	for _, c := range s.Learned {
+		if c.Identifiers > 0 {
+			remarks = append(remarks, cell{text: fmt.Sprintf("%s of %s: %s learned", c.Var, c.Provider, counted(c.Identifiers, c.Key))})
+		}
+	}
 	for _, r := range s.Refusals[:min(len(s.Refusals), 5)] {
 		remarks = append(remarks, cell{text: fmt.Sprintf("%s refused %s %s: %s %s %s", r.At.In(zone).Format("15:04:05"), r.Method, r.Endpoint, r.Reason, r.Limit, r.Key), style: styleWarn})
 	}
