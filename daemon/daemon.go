@@ -48,6 +48,7 @@ type Daemon struct {
 	// allAccounts makes clients for accounts without jobs, too.
 	allAccounts bool
 	startedAt   time.Time
+	wall        clock
 	// stopping is closed when nothing starts any more.
 	stopping chan struct{}
 	stopOnce sync.Once
@@ -121,7 +122,7 @@ func New(o Options) *Daemon {
 	}
 	d := &Daemon{
 		options: o, redactor: client.NewRedactor(), door: newDoor(), watch: newWatch(), stopping: make(chan struct{}),
-		wake: make(chan struct{}, 1), reloads: make(chan struct{}, 1), startedAt: time.Now(), history: schedule.NewHistory(),
+		wake: make(chan struct{}, 1), reloads: make(chan struct{}, 1), startedAt: time.Now(), wall: wallClock, history: schedule.NewHistory(),
 		running: make(map[string]*run), waiting: make(map[*run]WaitingRequest), jobs: make(map[string]*jobRecord),
 		accounts: make(map[string]*accountRecord), listed: make(map[string]ledger.Inventory), paused: make(map[string]bool), started: make(map[string]int64), planWhy: "start",
 		machines: make(map[string]*dispatch.Machine),
@@ -159,7 +160,7 @@ func (d *Daemon) open(ctx context.Context) error {
 	}
 	d.loadLearned(w)
 	d.keeper = keep.New(d.store)
-	snapshot, err := d.keeper.Restore(ctx, time.Now(), w.config)
+	snapshot, err := d.keeper.Restore(ctx, time.Unix(0, d.wall()), w.config)
 	if err != nil {
 		return err
 	}
@@ -285,11 +286,11 @@ func (d *Daemon) takeRun(w *world, j *validate.Job, from *ledger.Run) {
 func (d *Daemon) install(w *world, snapshot *engine.Snapshot) {
 	e := engine.New(w.config, engine.Options{Observer: d.watch})
 	if snapshot != nil {
-		if skipped := e.Restore(time.Now().UnixNano(), snapshot); skipped > 0 {
+		if skipped := e.Restore(d.wall(), snapshot); skipped > 0 {
 			d.log.Info("what the documents no longer know was left out of the state", "scopes", skipped)
 		}
 	}
-	w.gate = e.Gate()
+	w.gate = e.GateAt(d.wall())
 	d.gate.Store(w.gate)
 	for name := range d.paused {
 		w.schedule.Pause(name, true)

@@ -57,14 +57,8 @@ func (d *Daemon) loop(ctx, work context.Context) {
 	defer stopWatchdog()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	sleep := newSleepClock()
 	for first := true; ; first = false {
-		if slept := sleep.slept(); slept > time.Second {
-			// The gate's clock stood still meanwhile. A new one begins with the wall clock's time.
-			d.log.Info("the machine slept", "duration", slept.Round(time.Second).String())
-			awake := *d.world
-			d.restart(ctx, &awake, "sleep")
-		}
+		d.followClock(ctx)
 		timer.Reset(d.step(work))
 		if first {
 			notify(readyState)
@@ -187,7 +181,7 @@ func (d *Daemon) note(r *run, now time.Time, text string, pages, written int64) 
 	record.lines += written
 	record.last = &RunState{
 		Instance: r.instance.Name, StartedAt: time.Unix(0, r.core.StartedNanos).UTC(), Status: r.status, Pages: pages,
-		DurationSeconds: now.Sub(time.Unix(0, r.core.StartedNanos)).Seconds(), Requests: int64(r.core.Requests),
+		DurationSeconds: max(0, now.Sub(time.Unix(0, r.core.StartedNanos))).Seconds(), Requests: int64(r.core.Requests),
 		Items: r.harvest.Count, Error: text,
 	}
 	attributes := []any{

@@ -36,7 +36,7 @@ func (d *Daemon) countAnswer(name string, outcome schedule.Outcome, got *sent, w
 	case schedule.Succeeded:
 		account.succeeded++
 		account.failing, account.refusedAuth, account.lastFailure = 0, false, ""
-		account.lastSuccess = time.Now().UTC()
+		account.lastSuccess = time.Unix(0, d.now()).UTC()
 		return
 	case schedule.RateLimited:
 		account.limited++
@@ -86,6 +86,9 @@ func (d *Daemon) Snapshot() Snapshot {
 	}
 	now := d.world.gate.Now()
 	s.At = time.Unix(0, now).UTC()
+	if s.StartedAt.After(s.At) { // by a clock that has been set back since
+		s.StartedAt = s.At
+	}
 	s.State = d.stateHealth()
 	s.Changes, s.Replans = d.changes.newestFirst(), d.replans
 	if d.plan != nil {

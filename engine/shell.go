@@ -9,7 +9,7 @@ import (
 // Gate is the shell around an Engine: a lock, a clock, a timer, and calls that block. Any number of goroutines may use it.
 //
 // Its time is the wall clock at its start plus what has passed since: a clock that is set back or forward while the program runs
-// moves no limit.
+// moves no limit. Whoever wants to follow it makes another gate.
 type Gate struct {
 	startNanos int64
 	start      time.Time
@@ -24,9 +24,11 @@ type Gate struct {
 }
 
 // Gate is a gate to the engine, which nobody else calls from then on.
-func (e *Engine) Gate() *Gate {
-	start := time.Now()
-	g := &Gate{startNanos: start.UnixNano(), start: start, engine: e, waits: make(map[Ticket]chan *RefusedError), wakeAt: never}
+func (e *Engine) Gate() *Gate { return e.GateAt(time.Now().UnixNano()) }
+
+// GateAt is a gate whose present is the one given, in nanoseconds since the Unix epoch.
+func (e *Engine) GateAt(nowNanos int64) *Gate {
+	g := &Gate{startNanos: nowNanos, start: time.Now(), engine: e, waits: make(map[Ticket]chan *RefusedError), wakeAt: never}
 	g.timer = time.AfterFunc(time.Hour, g.wake)
 	g.timer.Stop()
 	return g
