@@ -92,10 +92,10 @@ func (r *reader) units(response *Response) (units int64, ok bool) {
 	return min(d.ceil(), maxUnits), true
 }
 
-// CostReader returns how the engine reads the cost of a request from its response, for those who look at responses afterwards. ok is
-// false where a response tells none that makes sense.
-func CostReader(from *schema.CostFrom) func(*Response) (units int64, ok bool) {
-	return compileReader(from.Header, from.Index, from.Pattern, "").units
+// Units is the cost of the response's request as the engine reads it, for those who look at responses afterwards. ok is false where
+// the response tells none that makes sense.
+func (r *Response) Units(from *schema.CostFrom) (units int64, ok bool) {
+	return compileReader(from.Header, from.Index, from.Pattern, "").units(r)
 }
 
 // landUnits ends the flight of units that a quota counts: kept of them stay.

@@ -210,7 +210,7 @@ func (t *table[T]) records(text *bufio.Reader) iter.Seq2[lined[T], error] {
 				}
 				row, err = t.parse(record)
 			}
-			if !yield(lined[T]{row, int64(line)}, err) || err != nil {
+			if !yield(lined[T]{row, line}, err) || err != nil {
 				return
 			}
 		}

@@ -162,11 +162,11 @@ func (p *problem) findSize(j *validate.Job) int64 {
 	}
 	if e := j.Spec.Estimate; e != nil && e.Items != nil {
 		n := saturatingMul(*e.Items, p.instances(j))
-		if n > MostItems {
+		if n > schema.MostItems {
 			p.warnings = append(p.warnings, Warning{
 				Code: "fanout-too-large", Job: j.Name,
 				Message: fmt.Sprintf("the estimates along forEach make the inventory of job %q %s items, more than %s; estimate.items counts those of one run of one instance",
-					j.Name, atLeast(n), Figure(float64(MostItems))),
+					j.Name, atLeast(n), Figure(float64(schema.MostItems))),
 			})
 		}
 		return n
@@ -186,9 +186,6 @@ func (p *problem) cached(j *validate.Job) ([]map[string]string, bool) {
 	items, ok := p.in.State.Inventories[j.Name]
 	return items, ok
 }
-
-// MostItems is the largest inventory that is taken for one: a larger figure is a slip.
-const MostItems = int64(1_000_000_000)
 
 // mostProduct bounds products of sizes, which are multiplied as float64 later.
 const mostProduct = int64(1) << 53

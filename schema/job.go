@@ -66,6 +66,9 @@ type Request struct {
 	Body any `json:"body,omitempty"`
 }
 
+// MostItems is the largest inventory that is taken for one: a larger figure is a slip.
+const MostItems = int64(1_000_000_000)
+
 // Estimate is what a plan goes by until there is a run history.
 type Estimate struct {
 	// PagesPerRun is the number of requests that one run of one instance takes.

@@ -15,6 +15,8 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
 	"gonum.org/v1/plot/vg/vgsvg"
+
+	"github.com/tapyr/tapyr/cmd/internal/plaintext"
 )
 
 // The colours keep their meaning in every picture, and differ in lightness, too, for readers who do not see hues.
@@ -124,6 +126,7 @@ func plainTicks(low, high float64) []plot.Tick {
 
 // clipped shortens a label that would take too much room.
 func clipped(label string, most int) string {
+	label = plaintext.Printable(label)
 	runes := []rune(label)
 	if len(runes) <= most {
 		return label

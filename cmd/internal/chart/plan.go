@@ -5,7 +5,6 @@ import (
 	"image/color"
 	"math"
 	"sort"
-	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -13,6 +12,7 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
+	"github.com/tapyr/tapyr/cmd/internal/plaintext"
 	"github.com/tapyr/tapyr/plan"
 )
 
@@ -57,7 +57,7 @@ func scopePanel(p *plan.Plan) panel {
 			projected = overColor
 		}
 		rows = append(rows, row{
-			label: strings.Join([]string{s.Limit, s.Key}, " "),
+			label: s.Limit + " " + plaintext.Key(s.Key),
 			bars: []bar{
 				{100 * part(s.Demand, s), demandColor, percent(part(s.Demand, s))},
 				{100 * part(s.Projected, s), projected, percent(part(s.Projected, s))},

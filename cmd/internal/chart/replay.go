@@ -12,6 +12,7 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
+	"github.com/tapyr/tapyr/cmd/internal/plaintext"
 	"github.com/tapyr/tapyr/replay"
 )
 
@@ -69,7 +70,7 @@ func coursePanel(r *replay.Report, s *replay.Scope, zone *time.Location) (panel,
 	if len(s.Curve) == 0 || len(s.Windows) == 0 {
 		return panel{}, false
 	}
-	p := newPlot(clipped(s.Limit+" "+s.Key, 80))
+	p := newPlot(clipped(s.Limit+" "+plaintext.Key(s.Key), 80))
 	last := &s.Windows[len(s.Windows)-1]
 	from, to := seconds(s.Curve[0].At), seconds(r.At)
 	if last.Open {

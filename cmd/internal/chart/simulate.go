@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 
+	"github.com/tapyr/tapyr/cmd/internal/plaintext"
 	"github.com/tapyr/tapyr/simulate"
 )
 
@@ -57,7 +58,7 @@ func fullest(q simulate.QuotaReport) float64 {
 
 // usePanel draws one quota: our own use, that of others on top of it, what we may use, and the maximum.
 func usePanel(r *simulate.Report, q simulate.QuotaReport, zone *time.Location) panel {
-	p := timePlot(fmt.Sprintf("%s of %s", q.Limit, clipped(q.Key, 2*labelRunes)), r, zone)
+	p := timePlot(fmt.Sprintf("%s of %s", q.Limit, clipped(plaintext.Key(q.Key), 2*labelRunes)), r, zone)
 	p.Y.Label.Text = "units in the window"
 	var own, all, usable, maximum plotter.XYs
 	for _, point := range q.Points {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/tapyr/tapyr/cmd/internal/plaintext"
 )
 
 // Call is one invocation of a command: its arguments and flags (through the
@@ -65,7 +67,7 @@ func (c *Call) Quiet() bool { return c.Bool("quiet") }
 // for what stands beside the result; what happens over time goes to Log.
 func (c *Call) Note(format string, args ...any) {
 	if !c.Quiet() {
-		fmt.Fprintf(c.Env.Stderr, format+"\n", args...)
+		fmt.Fprintln(c.Env.Stderr, plaintext.Printable(fmt.Sprintf(format, args...)))
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/tapyr/tapyr/plan"
 	"github.com/tapyr/tapyr/schema"
 	"github.com/tapyr/tapyr/validate"
 )
@@ -28,8 +27,8 @@ func (c *Call) fanout(config *validate.Config) (map[string]int64, error) {
 	for _, text := range c.StringSlice("fanout") {
 		name, count, _ := strings.Cut(text, "=")
 		n, err := strconv.ParseInt(count, 10, 64)
-		if err != nil || n < 0 || n > plan.MostItems {
-			return nil, c.Usagef("--fanout: %q is not NAME=N with a whole number up to %d, as meraki-networks=120", text, plan.MostItems)
+		if err != nil || n < 0 || n > schema.MostItems {
+			return nil, c.Usagef("--fanout: %q is not NAME=N with a whole number up to %d, as meraki-networks=120", text, schema.MostItems)
 		}
 		if _, twice := sizes[name]; twice {
 			return nil, c.Usagef("--fanout: %q is given twice", name)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/tapyr/tapyr/cmd/internal/plaintext"
 	"github.com/tapyr/tapyr/daemon"
 	"github.com/tapyr/tapyr/validate"
 )
@@ -129,7 +130,7 @@ func checkLimits(r *daemon.CheckResult) *table {
 		{title: "reset told"},
 	}}
 	for _, met := range r.Limits {
-		row := plain(met.Limit, met.Kind, met.Key, fmt.Sprint(met.Cost), "-", "-", "-")
+		row := plain(met.Limit, met.Kind, plaintext.Key(met.Key), fmt.Sprint(met.Cost), "-", "-", "-")
 		if r.Reading != nil {
 			for _, told := range r.Reading.Limits {
 				if told.Limit != met.Limit {

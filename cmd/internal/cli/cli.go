@@ -16,9 +16,12 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/tapyr/tapyr/cmd/internal/plaintext"
 )
 
 // The statuses with which tapyr exits. Scripts branch on them, so they change
@@ -125,11 +128,16 @@ func conclude(ctx context.Context, env *Env, err error) int {
 		return ExitInterrupted
 	case errors.As(err, &badNews):
 		if badNews.Summary != "" {
-			fmt.Fprintf(env.Stderr, "tapyr: %s\n", badNews.Summary)
+			fmt.Fprintf(env.Stderr, "tapyr: %s\n", oneLine(badNews.Summary))
 		}
 		return ExitBadNews
 	default:
-		fmt.Fprintf(env.Stderr, "tapyr: %v\n", err)
+		fmt.Fprintf(env.Stderr, "tapyr: %s\n", oneLine(err.Error()))
 		return ExitCannotAnswer
 	}
+}
+
+// oneLine is an error's text as one line: several joined errors stand behind each other.
+func oneLine(text string) string {
+	return plaintext.Printable(strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "; "))
 }

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/olekukonko/tablewriter/pkg/twwidth"
 
+	"github.com/tapyr/tapyr/cmd/internal/plaintext"
 	"github.com/tapyr/tapyr/schema"
 )
 
@@ -20,9 +20,6 @@ const (
 	// generated file that is wrong once a line must not bury the others. The
 	// other formats always hold all.
 	findingsPerFile = 100
-	// tabColumns is what a tab is shown as. Source and caret line agree whatever
-	// the terminal's stops are.
-	tabColumns = 4
 )
 
 // findingsView shows findings as text: a line that editors and terminals make a
@@ -54,7 +51,7 @@ func (v *findingsView) write(w io.Writer, problems []schema.Problem) error {
 		if shown >= findingsPerFile {
 			hidden++
 			if last := i == len(problems)-1 || problems[i+1].File != p.File; last {
-				fmt.Fprintf(w, "%s: %s more in this file; --format json shows all\n", printable(p.File), counted(hidden, "finding"))
+				fmt.Fprintf(w, "%s: %s more in this file; --format json shows all\n", plaintext.Printable(p.File), counted(hidden, "finding"))
 			}
 			continue
 		}
@@ -69,8 +66,8 @@ func (v *findingsView) write(w io.Writer, problems []schema.Problem) error {
 // finding is the text of one problem.
 func (v *findingsView) finding(p *schema.Problem, lines *lineReader) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s:%d:%d: %s: %s [%s]\n", printable(p.File), p.Line, p.Column,
-		v.painted(severityStyles[p.Severity], string(p.Severity)), printable(p.Message), p.Rule)
+	fmt.Fprintf(&b, "%s:%d:%d: %s: %s [%s]\n", plaintext.Printable(p.File), p.Line, p.Column,
+		v.painted(severityStyles[p.Severity], string(p.Severity)), plaintext.Printable(p.Message), p.Rule)
 	line, ok := lines.line(p.Line)
 	if p.Concealed || !ok {
 		return b.String()
@@ -106,7 +103,7 @@ func underline(line string, column, width int) (shown string, caret int) {
 			break
 		}
 	}
-	before, after = printable(before), strings.TrimRight(printable(after), " ")
+	before, after = plaintext.Printable(before), strings.TrimRight(plaintext.Printable(after), " ")
 	lead, rest := twwidth.Width(before), twwidth.Width(after)
 	if lead+rest <= width {
 		return before + after, lead
@@ -145,35 +142,6 @@ func lastColumns(text string, columns int) string {
 		i -= size
 	}
 	return text
-}
-
-// printable replaces what would move the cursor or colour the terminal: a file
-// may come from anybody. Tabs become spaces.
-func printable(text string) string {
-	clean := true
-	for _, r := range text {
-		if !unicode.IsPrint(r) || r == utf8.RuneError {
-			clean = false
-			break
-		}
-	}
-	if clean {
-		return text
-	}
-	var b strings.Builder
-	for _, r := range text {
-		switch {
-		case r == '\t':
-			b.WriteString(strings.Repeat(" ", tabColumns))
-		case unicode.IsSpace(r):
-			b.WriteByte(' ')
-		case !unicode.IsPrint(r):
-			b.WriteRune(utf8.RuneError)
-		default:
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
 }
 
 // lineReader finds lines whose numbers never fall, in one pass over a file.

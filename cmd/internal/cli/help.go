@@ -259,7 +259,18 @@ func wrapText(text string, columns int) []string {
 		line.WriteString(word)
 		width += wordWidth
 	}
-	return append(lines, line.String())
+	return notCommands(append(lines, line.String()))
+}
+
+// notCommands marks lines that a log of GitHub Actions would take for a workflow command, whatever blanks stand before them: a text
+// that was broken into lines may have one at any break.
+func notCommands(lines []string) []string {
+	for i, line := range lines {
+		if rest, found := strings.CutPrefix(line, "::"); found && strings.Contains(rest, "::") {
+			lines[i] = ellipsis + line
+		}
+	}
+	return lines
 }
 
 // breakCommand breaks a command for a shell into lines of at most columns, each

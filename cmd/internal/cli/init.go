@@ -15,6 +15,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/tapyr/tapyr/cmd/internal/plaintext"
 	"github.com/tapyr/tapyr/examples"
 	"github.com/tapyr/tapyr/schema"
 )
@@ -294,7 +295,7 @@ func writeInit(call *Call, f *workingFolder) error {
 	if where == "." {
 		where = "this folder"
 	}
-	call.Out.Printf("%s, in %s:\n\n", call.Out.paint(styleGood, printable(f.builtin.Title)), printable(where))
+	call.Out.Printf("%s, in %s:\n\n", call.Out.paint(styleGood, plaintext.Printable(f.builtin.Title)), plaintext.Printable(where))
 	t := &table{columns: []column{{title: "File", fit: fitCut}, {title: "What it holds", fit: fitWrap}}}
 	for _, file := range f.files {
 		t.rows = append(t.rows, plain(file.name, file.purpose))
@@ -303,7 +304,7 @@ func writeInit(call *Call, f *workingFolder) error {
 		return err
 	}
 	for _, name := range f.kept {
-		call.Out.Printf("\n%s is left as it was.\n", printable(name))
+		call.Out.Printf("\n%s is left as it was.\n", plaintext.Printable(name))
 	}
 	call.Out.Printf("\nNext, see what fits, and which requests would be sent:\n\n")
 	if f.dir != "." {

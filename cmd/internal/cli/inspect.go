@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/tapyr/tapyr/cmd/internal/plaintext"
 	"github.com/tapyr/tapyr/match"
 	"github.com/tapyr/tapyr/schema"
 	"github.com/tapyr/tapyr/validate"
@@ -326,11 +327,15 @@ func writeMatch(call *Call, m matchJSON) error {
 	if call.Format() == "json" {
 		return call.Out.JSON(m)
 	}
+	key := plaintext.Key
+	if call.Format() == "csv" { // for machines
+		key = func(key string) string { return key }
+	}
 	t := &table{columns: []column{{title: "Limit", fit: fitCut}, {title: "Kind"}, {title: "Applies"}, {title: "Key", fit: fitCut}, {title: "Cost", right: true}, {title: "Why", fit: fitWrap}}}
 	for _, l := range m.Limits {
 		row := plain(l.Limit, l.Kind, "no", "", "", l.Why)
 		if l.Applies {
-			row[2], row[3].text, row[4].text = cell{"yes", styleGood}, l.Key, fmt.Sprint(l.Cost)
+			row[2], row[3].text, row[4].text = cell{"yes", styleGood}, key(l.Key), fmt.Sprint(l.Cost)
 		}
 		t.rows = append(t.rows, row)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/tapyr/tapyr/cmd/internal/plaintext"
 	"github.com/tapyr/tapyr/engine"
 )
 
@@ -95,7 +96,7 @@ func readingReport(r *engine.Reading, zone *time.Location) *reportView {
 			if name == "" {
 				name = "the account's requests that no limit covers"
 			}
-			t.rows = append(t.rows, plain(name, p.Key))
+			t.rows = append(t.rows, plain(name, plaintext.Key(p.Key)))
 		}
 		v.sections = append(v.sections, section{title: "Penalty", table: t})
 	}

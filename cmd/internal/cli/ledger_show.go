@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/tapyr/tapyr/cmd/internal/plaintext"
 	"github.com/tapyr/tapyr/ledger"
 	"github.com/tapyr/tapyr/ledger/sqlite"
 )
@@ -166,7 +167,7 @@ func (l *ledgerJSON) view(zone *time.Location) *reportView {
 		return grouped(float64(*n))
 	}
 	for _, c := range l.Counters {
-		counters.rows = append(counters.rows, plain(c.Limit+" "+c.Key, c.WindowEnd.In(zone).Format("02 Jan 15:04"), grouped(float64(c.Used)),
+		counters.rows = append(counters.rows, plain(c.Limit+" "+plaintext.Key(c.Key), c.WindowEnd.In(zone).Format("02 Jan 15:04"), grouped(float64(c.Used)),
 			number(c.ObservedRemaining), number(c.ObservedMax), c.UpdatedAt.In(zone).Format("02 Jan 15:04:05")))
 	}
 	inventories := &table{columns: []column{{title: "Job", fit: fitCut}, {title: "Instance", fit: fitCut}, {title: "Items", right: true}, {title: "Found"}}}

@@ -16,7 +16,10 @@ package cli
 //     value but the empty one), TERM=dumb or -o, and never alone: what a colour
 //     says, a word says too.
 //  7. Tables fit the terminal, or 80 columns where there is none.
-//  8. Machine formats do not depend on terminal, locale, zone or colour: JSON
+//  8. Texts that come from elsewhere are made fit for where they go by package
+//     plaintext: in Printf, paint, tables, reports, notes and errors, so that
+//     no command needs to think of it.
+//  9. Machine formats do not depend on terminal, locale, zone or colour: JSON
 //     has sorted lists, camelCase names and seconds as numbers.
 
 import (
@@ -24,10 +27,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/fatih/color"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/tapyr/tapyr/cmd/internal/plaintext"
 )
 
 // defaultColumns is the width to fit where no terminal tells another.
@@ -102,10 +108,25 @@ func (o *Output) Write(p []byte) (int, error) {
 }
 
 // Printf writes formatted text. Its error stays with the Output, and Close
-// reports it.
+// reports it. Texts among the arguments may come from anybody, so they are made
+// printable, on one line; only what paint has coloured passes as it is.
 func (o *Output) Printf(format string, args ...any) {
-	fmt.Fprintf(o.buffer, format, args...)
+	clean := make([]any, len(args))
+	for i, arg := range args {
+		switch a := arg.(type) {
+		case string:
+			clean[i] = plaintext.Printable(a)
+		case error:
+			clean[i] = plaintext.Printable(a.Error())
+		default:
+			clean[i] = arg
+		}
+	}
+	fmt.Fprintf(o.buffer, format, clean...)
 }
+
+// painted is a text that is printable but for the colours that paint gave it.
+type painted string
 
 // JSON writes a value and a newline: two spaces of indentation, keys of maps in
 // order, empty lists as [] rather than null.
@@ -182,18 +203,34 @@ var styleColors = map[style][]color.Attribute{
 }
 
 // paint returns text in the colour of s where this output has colours.
-func (o *Output) paint(s style, text string) string {
+func (o *Output) paint(s style, text string) painted {
+	text = plaintext.Printable(text)
 	attributes, ok := styleColors[s]
 	if !o.colored || !ok || text == "" {
-		return text
+		return painted(text)
 	}
 	painter := color.New(attributes...)
 	// The package looks at the process's own standard output; Env has decided.
 	painter.EnableColor()
-	return painter.Sprint(text)
+	return painted(painter.Sprint(text))
 }
 
 // colorWanted decides about colour on standard output. See https://no-color.org.
 func colorWanted(env *Env, noColor bool) bool {
 	return env.StdoutColumns > 0 && !noColor && env.Getenv("NO_COLOR") == "" && env.Getenv("TERM") != "dumb"
+}
+
+// printableLines makes what other packages write as text fit for a terminal. A write must hold whole characters.
+type printableLines struct{ to io.Writer }
+
+// Write implements io.Writer.
+func (w printableLines) Write(p []byte) (int, error) {
+	lines := strings.Split(string(p), "\n")
+	for i := range lines {
+		lines[i] = plaintext.Printable(lines[i])
+	}
+	if err := writeString(w.to, strings.Join(lines, "\n")); err != nil {
+		return 0, err
+	}
+	return len(p), nil
 }

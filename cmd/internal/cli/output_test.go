@@ -192,7 +192,7 @@ func TestColorOnlyWhereWanted(t *testing.T) {
 			var painted string
 			var columns int
 			runProbe(w, func(call *Call) error {
-				painted, columns = call.Out.paint(styleBad, "late"), call.Out.Columns()
+				painted, columns = string(call.Out.paint(styleBad, "late")), call.Out.Columns()
 				return nil
 			}, append([]string{"group", "probe"}, words...)...)
 			if got := strings.Contains(painted, "\x1b["); got != test.colored || !strings.Contains(painted, "late") {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tapyr/tapyr/cmd/internal/plaintext"
 	"github.com/tapyr/tapyr/ledger"
 	"github.com/tapyr/tapyr/plan"
 	"github.com/tapyr/tapyr/schema"
@@ -84,9 +85,9 @@ func (c *Call) noteDoubtful(file string, counters []foreignCounter, p *plan.Plan
 	remarks := doubtful(file, counters, p, config)
 	for i, remark := range remarks {
 		if i == mostRemarks {
-			c.Note("tapyr: %d more remarks on %s", len(remarks)-mostRemarks, printable(file))
+			c.Note("tapyr: %d more remarks on %s", len(remarks)-mostRemarks, plaintext.Printable(file))
 			return
 		}
-		c.Note("tapyr: warning: %s", printable(remark))
+		c.Note("tapyr: warning: %s", plaintext.Printable(remark))
 	}
 }

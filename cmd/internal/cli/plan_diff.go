@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tapyr/tapyr/cmd/internal/plaintext"
 	"github.com/tapyr/tapyr/plan"
 	"github.com/tapyr/tapyr/schema"
 	"github.com/tapyr/tapyr/validate"
@@ -186,7 +187,7 @@ func diffReportOf(d *plan.Diff, zone *time.Location) *reportView {
 	}}
 	for _, s := range d.Scopes {
 		if s.BaseUnitsPerDay != s.HeadUnitsPerDay || s.BaseHeadroom != s.HeadHeadroom {
-			scopes.rows = append(scopes.rows, plain(s.Limit, s.Key, orNone(s.BaseUnitsPerDay, grouped), orNone(s.HeadUnitsPerDay, grouped), orNone(s.BaseHeadroom, percentOf), orNone(s.HeadHeadroom, percentOf)))
+			scopes.rows = append(scopes.rows, plain(s.Limit, plaintext.Key(s.Key), orNone(s.BaseUnitsPerDay, grouped), orNone(s.HeadUnitsPerDay, grouped), orNone(s.BaseHeadroom, percentOf), orNone(s.HeadHeadroom, percentOf)))
 		}
 	}
 	if len(jobs.rows) > 0 {

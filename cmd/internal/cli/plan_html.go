@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tapyr/tapyr/cmd/internal/chart"
+	"github.com/tapyr/tapyr/cmd/internal/plaintext"
 	"github.com/tapyr/tapyr/plan"
 )
 
@@ -47,7 +48,7 @@ func writePlanHTML(call *Call, p *plan.Plan, remedies []plan.Remedy) error {
 
 // writeHTML writes a report with its pictures as one page.
 func writeHTML(out *Output, title string, r *reportView, pictures ...*chart.Figure) error {
-	page := htmlReport{Title: title, Headline: htmlCell{r.headline.text, styleClass(r.headline.style)}}
+	page := htmlReport{Title: title, Headline: htmlCell{plaintext.Printable(r.headline.text), styleClass(r.headline.style)}}
 	for _, picture := range pictures {
 		var svg bytes.Buffer
 		if err := picture.Write(&svg, "svg"); err != nil {
@@ -63,7 +64,7 @@ func writeHTML(out *Output, title string, r *reportView, pictures ...*chart.Figu
 }
 
 func htmlSectionOf(s section) htmlSection {
-	out := htmlSection{Title: s.title}
+	out := htmlSection{Title: plaintext.Printable(s.title)}
 	if s.table != nil {
 		for _, c := range s.table.columns {
 			class := ""
@@ -75,13 +76,13 @@ func htmlSectionOf(s section) htmlSection {
 		for _, row := range s.table.rows {
 			cells := make([]htmlCell, len(row))
 			for i, c := range row {
-				cells[i] = htmlCell{c.text, strings.TrimSpace(out.Columns[i].Class + " " + styleClass(c.style))}
+				cells[i] = htmlCell{plaintext.Printable(c.text), strings.TrimSpace(out.Columns[i].Class + " " + styleClass(c.style))}
 			}
 			out.Rows = append(out.Rows, cells)
 		}
 	}
 	for _, l := range s.lines {
-		out.Lines = append(out.Lines, htmlCell{l.text, styleClass(l.style)})
+		out.Lines = append(out.Lines, htmlCell{plaintext.Printable(l.text), styleClass(l.style)})
 	}
 	return out
 }

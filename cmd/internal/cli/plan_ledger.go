@@ -17,6 +17,7 @@ import (
 	"github.com/tapyr/tapyr/ledger/sqlite"
 	"github.com/tapyr/tapyr/plan"
 	"github.com/tapyr/tapyr/schedule"
+	"github.com/tapyr/tapyr/schema"
 	"github.com/tapyr/tapyr/validate"
 )
 
@@ -210,7 +211,7 @@ const mostCosts = 10_000
 // costSample collects what the responses to a job's requests told of one limit.
 type costSample struct {
 	limit string
-	read  func(*engine.Response) (units int64, ok bool)
+	from  *schema.CostFrom
 	units []int64
 	next  int // where the next one goes once there are mostCosts
 }
@@ -222,7 +223,7 @@ func costSamples(job *validate.Job) (samples []costSample) {
 	}
 	for _, l := range job.Account.Provider.Limits {
 		if l.Spec.CostFrom != nil {
-			samples = append(samples, costSample{limit: l.Spec.Name, read: engine.CostReader(l.Spec.CostFrom)})
+			samples = append(samples, costSample{limit: l.Spec.Name, from: l.Spec.CostFrom})
 		}
 	}
 	return samples
@@ -233,7 +234,7 @@ func (s *costSample) take(row *ledger.Row) {
 	for name, value := range row.Headers {
 		response.Fields = append(response.Fields, engine.Field{Name: name, Value: value})
 	}
-	units, ok := s.read(response)
+	units, ok := response.Units(s.from)
 	switch {
 	case !ok:
 	case len(s.units) < mostCosts:

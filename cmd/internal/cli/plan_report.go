@@ -5,6 +5,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/tapyr/tapyr/cmd/internal/plaintext"
 	"github.com/tapyr/tapyr/plan"
 	"github.com/tapyr/tapyr/schema"
 )
@@ -36,7 +37,7 @@ func (r *reportView) writeText(out *Output) error {
 			}
 		}
 		for _, l := range s.lines {
-			for i, line := range wrapText(l.text, out.Columns()-2) {
+			for i, line := range wrapText(plaintext.Printable(l.text), out.Columns()-2) {
 				indent := "  "
 				if i > 0 {
 					indent = "    "
@@ -50,11 +51,11 @@ func (r *reportView) writeText(out *Output) error {
 
 // writeMarkdown writes the report as GitHub's Markdown, for a pull request.
 func (r *reportView) writeMarkdown(w io.Writer) error {
-	if _, err := fmt.Fprintf(w, "**%s**\n", r.headline.text); err != nil {
+	if _, err := fmt.Fprintf(w, "**%s**\n", plaintext.Markdown(r.headline.text)); err != nil {
 		return err
 	}
 	for _, s := range r.sections {
-		if _, err := fmt.Fprintf(w, "\n### %s\n\n", s.title); err != nil {
+		if _, err := fmt.Fprintf(w, "\n### %s\n\n", plaintext.Markdown(s.title)); err != nil {
 			return err
 		}
 		if s.table != nil {
@@ -63,7 +64,7 @@ func (r *reportView) writeMarkdown(w io.Writer) error {
 			}
 		}
 		for _, l := range s.lines {
-			if _, err := fmt.Fprintf(w, "- %s\n", l.text); err != nil {
+			if _, err := fmt.Fprintf(w, "- %s\n", plaintext.Markdown(l.text)); err != nil {
 				return err
 			}
 		}
@@ -135,7 +136,7 @@ func planJobTable(p *plan.Plan) *table {
 			stretch = styleWarn
 		}
 		if l := j.LimitedBy; l != nil {
-			limited = l.Limit + " " + l.Key
+			limited = l.Limit + " " + plaintext.Key(l.Key)
 		}
 		row := plain(j.Job, j.Priority, "×"+grouped(float64(j.Instances)), spanText(j.DesiredSeconds), spanText(j.EffectiveSeconds), fmt.Sprintf("%.2f", j.Stretch), limited)
 		row[4].style, row[5].style = stretch, stretch
@@ -164,7 +165,7 @@ func planScopeTable(p *plan.Plan, zone *time.Location) *table {
 		case s.Kind != schema.KindQuota || s.WindowStart.IsZero():
 			until = ""
 		}
-		name := s.Limit + " " + s.Key
+		name := s.Limit + " " + plaintext.Key(s.Key)
 		if s.Keys > 1 {
 			name += fmt.Sprintf(" ×%s", grouped(float64(s.Keys)))
 		}
@@ -207,7 +208,7 @@ func planAssertionLines(p *plan.Plan) []cell {
 		case a.Kind == "maxInterval":
 			lines = append(lines, cell{fmt.Sprintf("job %s promises a run every %s at least, and gets one every %s (maxInterval)", a.Job, spanText(a.Want), spanText(a.Got)), styleBad})
 		default:
-			lines = append(lines, cell{fmt.Sprintf("%s/%s on %s must keep %.0f%% free, and keeps %.1f%% (settings.assert)", a.Provider, a.Limit, a.Key, 100*a.Want, 100*a.Got), styleBad})
+			lines = append(lines, cell{fmt.Sprintf("%s/%s on %s must keep %.0f%% free, and keeps %.1f%% (settings.assert)", a.Provider, a.Limit, plaintext.Key(a.Key), 100*a.Want, 100*a.Got), styleBad})
 		}
 	}
 	return lines
@@ -232,7 +233,7 @@ func planUnusedLines(p *plan.Plan) []cell {
 		if s.Quota == nil || !s.Feasible {
 			continue
 		}
-		name := fmt.Sprintf("%s/%s on %s", s.Provider, s.Limit, s.Key)
+		name := fmt.Sprintf("%s/%s on %s", s.Provider, s.Limit, plaintext.Key(s.Key))
 		if s.Demand > s.Budget && s.Unused.QuotaForNoStretch > 0 {
 			lines = append(lines, cell{fmt.Sprintf("%s would stretch no job with a quota of %s", name, grouped(float64(s.Unused.QuotaForNoStretch))), stylePlain})
 		}

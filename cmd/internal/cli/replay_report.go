@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tapyr/tapyr/cmd/internal/chart"
+	"github.com/tapyr/tapyr/cmd/internal/plaintext"
 	"github.com/tapyr/tapyr/replay"
 )
 
@@ -171,7 +172,7 @@ func replayScopeTable(scopes []replay.Scope, zone *time.Location) *table {
 			}
 		}
 		part := fullness(s)
-		row := plain(s.Limit+" "+s.Key, fmt.Sprintf("%.0f%%", 100*part), w.End.In(zone).Format("02 Jan 15:04"),
+		row := plain(s.Limit+" "+plaintext.Key(s.Key), fmt.Sprintf("%.0f%%", 100*part), w.End.In(zone).Format("02 Jan 15:04"),
 			grouped(float64(w.Used)), grouped(float64(w.External)), grouped(float64(w.Remaining)), whole(w.ProjectedTotal), grouped(float64(limited)), grouped(float64(refused)))
 		if part >= 1 {
 			row[1].style = styleBad
@@ -266,7 +267,7 @@ func forecastTable(scopes []replay.Scope, zone *time.Location) *table {
 			continue
 		}
 		w := &s.Windows[len(s.Windows)-1]
-		row := plain(s.Limit+" "+s.Key, w.End.In(zone).Format("02 Jan 15:04"), grouped(float64(w.Usable)), whole(f.P10), whole(f.P50), whole(f.P90),
+		row := plain(s.Limit+" "+plaintext.Key(s.Key), w.End.In(zone).Format("02 Jan 15:04"), grouped(float64(w.Usable)), whole(f.P10), whole(f.P50), whole(f.P90),
 			fmt.Sprintf("%.0f%%", 100*f.OverUsable), strconv.Itoa(f.HistoryDays))
 		if f.OverUsable >= 0.5 {
 			row[6].style = styleBad
@@ -293,7 +294,7 @@ func backtestTable(scopes []replay.Scope) *table {
 	for i := range scopes {
 		s := &scopes[i]
 		if b := s.Backtest; b != nil {
-			t.rows = append(t.rows, plain(s.Limit+" "+s.Key, strconv.Itoa(b.Forecasts), fmt.Sprintf("%.0f%%", 100*b.Coverage()), strconv.Itoa(b.Below),
+			t.rows = append(t.rows, plain(s.Limit+" "+plaintext.Key(s.Key), strconv.Itoa(b.Forecasts), fmt.Sprintf("%.0f%%", 100*b.Coverage()), strconv.Itoa(b.Below),
 				strconv.Itoa(b.Above), fmt.Sprintf("%.1f%%", b.MedianErrorPercent)))
 		}
 	}
@@ -375,7 +376,7 @@ func (r *replayRun) disagreementLines() []cell {
 			if e.Line > 0 {
 				where = fmt.Sprintf("%s:%d", fileName(r.files, e.File), e.Line)
 			}
-			rows = append(rows, fmt.Sprintf("%s (%d on %s)", where, e.Status, e.Key))
+			rows = append(rows, fmt.Sprintf("%s (%d on %s)", where, e.Status, plaintext.Key(e.Key)))
 		}
 		lines = append(lines, cell{fmt.Sprintf("seen %s on %s, first at %s", counted64(d.Count, "time"), counted64(d.Keys, "key"), strings.Join(rows, ", ")), styleFaint})
 	}
@@ -423,7 +424,7 @@ func explainTable(x *replay.Explanation) *table {
 			t.rows = append(t.rows, plain(l.Limit, "", "", "", "does not apply: "+l.Why))
 			continue
 		}
-		row := plain(l.Limit, l.Key, strconv.FormatInt(l.Cost, 10), "yes", l.State)
+		row := plain(l.Limit, plaintext.Key(l.Key), strconv.FormatInt(l.Cost, 10), "yes", l.State)
 		if l.Lacks {
 			row[3] = cell{"no", styleBad}
 		}
@@ -445,7 +446,7 @@ func explainLines(x *replay.Explanation, zone *time.Location) []cell {
 		spanText(x.Patience.Seconds())), stylePlain}}
 	for _, a := range x.Ahead {
 		lines = append(lines, cell{fmt.Sprintf("ahead: row %d of %s (%s), waiting since %s on %s %s", a.Number, a.Job, a.Priority,
-			a.Since.In(zone).Format("15:04:05.000"), a.Limit, a.Key), stylePlain})
+			a.Since.In(zone).Format("15:04:05.000"), a.Limit, plaintext.Key(a.Key)), stylePlain})
 	}
 	if len(x.Ahead) == 0 {
 		lines = append(lines, cell{"nobody was ahead", stylePlain})

@@ -62,7 +62,7 @@ func runRun(c *Call) error {
 	}
 	switch {
 	case c.Bool("dry-run"):
-		return daemon.New(options).DryRun(c.Ctx(), c.Out)
+		return daemon.New(options).DryRun(c.Ctx(), printableLines{c.Out})
 	case c.Bool("once"):
 		err := daemon.New(options).Once(c.Ctx())
 		var failed *daemon.FailedRunsError

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/tapyr/tapyr/cmd/internal/plaintext"
 	"github.com/tapyr/tapyr/schema"
 	"github.com/tapyr/tapyr/simulate"
 )
@@ -210,7 +211,7 @@ func simulatedQuotaTable(r *simulate.Report) *table {
 		if p.MaxUnits > 0 {
 			use = fmt.Sprintf("%.0f%%", 100*float64(p.UsedUnits+p.ExternalUnits)/float64(p.MaxUnits))
 		}
-		t.rows = append(t.rows, plain(q.Limit+" "+q.Key, grouped(float64(p.MaxUnits)), grouped(float64(p.UsableUnits)), grouped(float64(p.UsedUnits)),
+		t.rows = append(t.rows, plain(q.Limit+" "+plaintext.Key(q.Key), grouped(float64(p.MaxUnits)), grouped(float64(p.UsableUnits)), grouped(float64(p.UsedUnits)),
 			grouped(float64(p.ExternalUnits)), use))
 	}
 	return t

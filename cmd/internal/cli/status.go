@@ -14,6 +14,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/tapyr/tapyr/cmd/internal/plaintext"
 	"github.com/tapyr/tapyr/daemon"
 	"github.com/tapyr/tapyr/plan"
 )
@@ -217,10 +218,10 @@ func statusView(s *daemon.Snapshot, zone *time.Location) *reportView {
 		}
 	}
 	for _, r := range s.Refusals[:min(len(s.Refusals), 5)] {
-		remarks = append(remarks, cell{text: fmt.Sprintf("%s refused %s %s: %s %s %s", r.At.In(zone).Format("15:04:05"), r.Method, r.Endpoint, r.Reason, r.Limit, r.Key), style: styleWarn})
+		remarks = append(remarks, cell{text: fmt.Sprintf("%s refused %s %s: %s %s %s", r.At.In(zone).Format("15:04:05"), r.Method, r.Endpoint, r.Reason, r.Limit, plaintext.Key(r.Key)), style: styleWarn})
 	}
 	for _, r := range s.RateLimited[:min(len(s.RateLimited), 5)] {
-		remarks = append(remarks, cell{text: fmt.Sprintf("%s the provider refused %s %s: %s %s", r.At.In(zone).Format("15:04:05"), r.Method, r.Endpoint, r.Limit, r.Key), style: styleWarn})
+		remarks = append(remarks, cell{text: fmt.Sprintf("%s the provider refused %s %s: %s %s", r.At.In(zone).Format("15:04:05"), r.Method, r.Endpoint, r.Limit, plaintext.Key(r.Key)), style: styleWarn})
 	}
 	if len(remarks) > 0 {
 		view.sections = append(view.sections, section{title: "Remarks", lines: remarks})
@@ -266,7 +267,7 @@ func scopesTable(s *daemon.Snapshot, zone *time.Location) *table {
 		if one.ExhaustsAt != nil {
 			exhausted, meaning = one.ExhaustsAt.In(zone).Format("01-02 15:04"), styleBad
 		}
-		row := plain(one.Limit, one.Key, fmt.Sprint(one.Used), fmt.Sprint(one.External), fmt.Sprint(one.Remaining), fmt.Sprint(one.Usable),
+		row := plain(one.Limit, plaintext.Key(one.Key), fmt.Sprint(one.Used), fmt.Sprint(one.External), fmt.Sprint(one.Remaining), fmt.Sprint(one.Usable),
 			plan.Figure(one.ProjectedEnd), exhausted, one.WindowEnd.In(zone).Format("01-02 15:04"))
 		row[7].style = meaning
 		t.rows = append(t.rows, row)

@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"encoding/csv"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/olekukonko/tablewriter"
 	"github.com/olekukonko/tablewriter/pkg/twwidth"
 	"github.com/olekukonko/tablewriter/renderer"
 	"github.com/olekukonko/tablewriter/tw"
+
+	"github.com/tapyr/tapyr/cmd/internal/plaintext"
 )
 
 // table is a result in rows and columns. It knows three formats: text for a
@@ -67,6 +70,7 @@ const (
 // not fit even with its flexible columns at their narrowest is written as one
 // paragraph per row, so that nothing is lost.
 func (t *table) writeText(out *Output) error {
+	t = t.cleaned(plaintext.Printable)
 	widths, fits := t.fitWidths(out.Columns())
 	if !fits {
 		return t.writeRecords(out)
@@ -100,7 +104,7 @@ func (t *table) writeText(out *Output) error {
 	)
 	header := make([]string, len(t.columns))
 	for i, c := range t.columns {
-		header[i] = out.paint(styleTitle, c.title)
+		header[i] = string(out.paint(styleTitle, c.title))
 	}
 	writer.Header(header)
 	for _, row := range t.rows {
@@ -121,6 +125,21 @@ func (t *table) writeText(out *Output) error {
 	return nil
 }
 
+// cleaned is the table with each text made fit for where it goes.
+func (t *table) cleaned(clean func(string) string) *table {
+	out := &table{columns: slices.Clone(t.columns), rows: make([][]cell, len(t.rows))}
+	for i := range out.columns {
+		out.columns[i].title = clean(out.columns[i].title)
+	}
+	for i, row := range t.rows {
+		out.rows[i] = slices.Clone(row)
+		for j := range row {
+			out.rows[i][j].text = clean(row[j].text)
+		}
+	}
+	return out
+}
+
 // fitRow cuts, wraps and paints the cells of a row to the widths given.
 func (t *table) fitRow(out *Output, row []cell, widths []int) []string {
 	texts := make([]string, len(row))
@@ -133,13 +152,16 @@ func (t *table) fitRow(out *Output, row []cell, widths []int) []string {
 			lines = wrapText(c.text, widths[i])
 		case fitWhole:
 		}
+		if i == 0 {
+			lines = notCommands(lines)
+		}
 		for j := range lines {
 			// Each line by itself, so that no colour runs into the next column. A
 			// word longer than the column loses its middle.
 			if t.columns[i].fit == fitWrap {
 				lines[j] = cutMiddle(lines[j], widths[i])
 			}
-			lines[j] = out.paint(c.style, lines[j])
+			lines[j] = string(out.paint(c.style, lines[j]))
 		}
 		texts[i] = strings.Join(lines, "\n")
 	}
@@ -220,15 +242,13 @@ func cutMiddle(text string, columns int) string {
 	return string(runes[:start]) + ellipsis + string(runes[end:])
 }
 
-// markdownEscaper keeps a cell in its cell. The renderer does not escape.
-var markdownEscaper = strings.NewReplacer(`\`, `\\`, `|`, `\|`, "\r\n", "<br>", "\n", "<br>")
-
 // writeMarkdown writes the table as GitHub shows it.
 func (t *table) writeMarkdown(w io.Writer) error {
+	t = t.cleaned(plaintext.Markdown)
 	alignment := make(tw.Alignment, len(t.columns))
 	header := make([]string, len(t.columns))
 	for i, c := range t.columns {
-		header[i] = markdownEscaper.Replace(c.title)
+		header[i] = c.title
 		alignment[i] = tw.AlignLeft
 		if c.right {
 			alignment[i] = tw.AlignRight
@@ -245,7 +265,7 @@ func (t *table) writeMarkdown(w io.Writer) error {
 	for _, row := range t.rows {
 		texts := make([]string, len(row))
 		for i, c := range row {
-			texts[i] = markdownEscaper.Replace(c.text)
+			texts[i] = c.text
 		}
 		if err := writer.Append(texts); err != nil {
 			return err
@@ -256,6 +276,7 @@ func (t *table) writeMarkdown(w io.Writer) error {
 
 // writeCSV writes the table for a spreadsheet, titles first (RFC 4180).
 func (t *table) writeCSV(w io.Writer) error {
+	t = t.cleaned(plaintext.Spreadsheet)
 	writer := csv.NewWriter(w)
 	header := make([]string, len(t.columns))
 	for i, c := range t.columns {

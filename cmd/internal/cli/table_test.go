@@ -196,7 +196,7 @@ func TestTableMarkdown(t *testing.T) {
 		t.Errorf("alignment is %q", cells[1])
 	}
 	cells = append(cells[:1], cells[2:]...)
-	want := [][]string{{`limit\|key`, "used"}, {`a\|b\\c`, "5"}, {"two<br>lines", "1,000"}}
+	want := [][]string{{`limit\|key`, "used"}, {`a\|b\\c`, "5"}, {"two lines", "1,000"}}
 	if diff := cmp.Diff(want, cells); diff != "" {
 		t.Errorf("%s\n%s", diff, text.String())
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/tapyr/tapyr/cmd/internal/plaintext"
 	"github.com/tapyr/tapyr/plan"
 	"github.com/tapyr/tapyr/schema"
 	"github.com/tapyr/tapyr/validate"
@@ -105,7 +106,7 @@ func (r *findings) write(out *Output, format string) error {
 
 // writeText shows the findings and a line that sums them up.
 func (r *findings) writeText(out *Output) error {
-	view := findingsView{sources: r.sources, columns: out.Columns(), paint: out.paint}
+	view := findingsView{sources: r.sources, columns: out.Columns(), paint: func(s style, text string) string { return string(out.paint(s, text)) }}
 	if err := view.write(out, r.problems); err != nil {
 		return err
 	}
@@ -201,7 +202,7 @@ func (f *planFindings) infeasible(s *plan.Scope) {
 		if l.Spec.Name == s.Limit {
 			f.add(provider.Doc, schema.SeverityError, "plan-infeasible", fmt.Sprintf("spec.limits[%d]", i),
 				"limit %q is not enough on key %s: %s units are needed and %s can be planned with; see tapyr plan for what would help",
-				s.Limit, s.Key, plan.Figure(s.Projected), plan.Figure(s.Budget))
+				s.Limit, plaintext.Key(s.Key), plan.Figure(s.Projected), plan.Figure(s.Budget))
 		}
 	}
 }
@@ -216,7 +217,7 @@ func (f *planFindings) promise(a *plan.Assertion) {
 	for i, declared := range settings.Spec.Assert {
 		if declared.Limit == a.Provider+"/"+a.Limit {
 			f.add(settings.Doc, schema.SeverityError, "plan-promise", fmt.Sprintf("spec.assert[%d].headroom", i),
-				"the plan leaves %s of limit %s free on key %s, less than the %s promised", percent(a.Got), declared.Limit, a.Key, percent(a.Want))
+				"the plan leaves %s of limit %s free on key %s, less than the %s promised", percent(a.Got), declared.Limit, plaintext.Key(a.Key), percent(a.Want))
 		}
 	}
 }
@@ -224,7 +225,7 @@ func (f *planFindings) promise(a *plan.Assertion) {
 func (f *planFindings) stretch(j *plan.Job) {
 	by := ""
 	if j.LimitedBy != nil {
-		by = fmt.Sprintf(" by the %s limit %q on key %s", j.LimitedBy.Reason, j.LimitedBy.Limit, j.LimitedBy.Key)
+		by = fmt.Sprintf(" by the %s limit %q on key %s", j.LimitedBy.Reason, j.LimitedBy.Limit, plaintext.Key(j.LimitedBy.Key))
 	}
 	doc, path := f.config.Job(j.Job).Place("spec.interval")
 	f.add(doc, schema.SeverityNotice, "plan-stretch", path, "job %q is stretched from %s to %s%s", j.Job, seconds(j.DesiredSeconds), seconds(j.EffectiveSeconds), by)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/owenrumney/go-sarif/v3/pkg/report/v210/sarif"
 
+	"github.com/tapyr/tapyr/cmd/internal/plaintext"
 	"github.com/tapyr/tapyr/schema"
 	"github.com/tapyr/tapyr/validate"
 )
@@ -60,8 +61,8 @@ var (
 	propertyEscaper = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
 )
 
-func escapeData(text string) string     { return dataEscaper.Replace(text) }
-func escapeProperty(text string) string { return propertyEscaper.Replace(text) }
+func escapeData(text string) string     { return dataEscaper.Replace(plaintext.Printable(text)) }
+func escapeProperty(text string) string { return propertyEscaper.Replace(plaintext.Printable(text)) }
 
 // sarifLevels are SARIF's words for the severities.
 var sarifLevels = map[schema.Severity]string{schema.SeverityError: "error", schema.SeverityWarning: "warning", schema.SeverityNotice: "note"}
@@ -87,7 +88,7 @@ func (r *findings) sarif() *sarif.Report {
 	for i := range r.problems {
 		p := &r.problems[i]
 		run.AddResult(sarif.NewResult().WithRuleID(p.Rule).WithRuleIndex(index[p.Rule]).WithLevel(sarifLevels[p.Severity]).
-			WithMessage(sarif.NewTextMessage(p.Message)).AddLocation(sarifLocation(p)))
+			WithMessage(sarif.NewTextMessage(plaintext.Printable(p.Message))).AddLocation(sarifLocation(p)))
 	}
 	log := sarif.NewReport()
 	log.AddRun(run)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tapyr/tapyr/cmd/internal/plaintext"
 	"github.com/tapyr/tapyr/schema"
 	"github.com/tapyr/tapyr/validate"
 )
@@ -21,8 +22,7 @@ func writeRules(out *Output, names []string) error {
 		}
 		return list.writeText(out)
 	case slices.Equal(names, []string{"all"}):
-		out.Printf("%s", rulesBook(rules))
-		return nil
+		return writeString(out, rulesBook(rules))
 	}
 	var known []string
 	byName := map[string]*validate.Rule{}
@@ -38,7 +38,9 @@ func writeRules(out *Output, names []string) error {
 		if i > 0 {
 			out.Printf("\n")
 		}
-		out.Printf("%s", rulePage(rule))
+		if err := writeString(out, rulePage(rule)); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -64,7 +66,7 @@ func rulesBook(rules []*validate.Rule) string {
 		"The examples stand beside these documents, as far as they do not declare one of the\n" +
 		"same kind and name themselves:\n\n```yaml\n" + validate.ExampleBase + "```\n\n| rule | severity | what it demands |\n| --- | --- | --- |\n")
 	for _, rule := range rules {
-		fmt.Fprintf(&b, "| [%s](#%s) | %s | %s |\n", rule.Name, rule.Name, rule.Severity, markdownEscaper.Replace(rule.Summary))
+		fmt.Fprintf(&b, "| [%s](#%s) | %s | %s |\n", rule.Name, rule.Name, rule.Severity, plaintext.Markdown(rule.Summary))
 	}
 	for _, rule := range rules {
 		b.WriteString("\n" + rulePage(rule))

@@ -152,7 +152,7 @@ func TestGitHubEscaping(t *testing.T) {
 	if err := w.Env.withStdout(r.writeGitHub); err != nil {
 		t.Fatal(err)
 	}
-	want := "::warning file=a%2Cb%3Ac%25.yaml,line=3,col=7,title=shape::100%25 of%0D%0A\"a\": b, c\n"
+	want := "::warning file=a%2Cb%3Ac%25.yaml,line=3,col=7,title=shape::100%25 of  \"a\": b, c\n"
 	if got := w.stdout.String(); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
