@@ -63,6 +63,9 @@ func (m *maker) value(s *shape, name, place string, index int64) any {
 		return out
 	}
 	h := m.hash(place)
+	if n := uint64(len(s.prices)); n > 0 {
+		return s.prices[h%n]
+	}
 	if len(s.choices) > 0 {
 		// Mostly the value that is asked for; an answer in which all things are up shows nothing.
 		if h%8 != 0 {

@@ -1,6 +1,8 @@
 package simulate
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -27,25 +29,64 @@ type route struct {
 	items, pageItems int64
 }
 
-// routesOf makes the routes of a provider from its jobs, in document order.
-func routesOf(p *validate.Provider, items map[string]int64) []*route {
-	var routes []*route
+// routes are made from the jobs of a provider, in document order, and then from the routes of spend policies.
+type routes []*route
+
+func routesOf(p *validate.Provider, policies []*validate.Policy, items map[string]int64) []*route {
+	var all routes
 	for _, j := range p.Jobs {
-		path := match.CleanPath(j.Endpoint.Path)
-		at := slices.IndexFunc(routes, func(r *route) bool { return r.method == j.Method && r.template.Path == path })
-		if at < 0 {
-			at = len(routes)
-			routes = append(routes, &route{
-				method: j.Method, template: j.Endpoint, body: &shape{}, headers: &shape{kind: object}, pages: schedule.PagesOf(j),
-			})
-		}
-		routes[at].jobs = append(routes[at].jobs, j)
-		routes[at].learn(j, items)
+		r := all.of(j.Method, j.Endpoint, schedule.PagesOf(j))
+		r.jobs = append(r.jobs, j)
+		r.learn(j, items)
 	}
-	for _, r := range routes {
+	for _, policy := range policies {
+		for _, name := range slices.Sorted(maps.Keys(policy.Spec.Routes)) {
+			all.sell(p, policy.Spec.Routes[name])
+		}
+	}
+	for _, r := range all {
 		r.finish()
 	}
-	return routes
+	return all
+}
+
+// of is the route of an endpoint, made where it is not there yet.
+func (all *routes) of(method string, endpoint *match.Template, pages *schema.Pagination) *route {
+	path := match.CleanPath(endpoint.Path)
+	at := slices.IndexFunc(*all, func(r *route) bool { return r.method == method && r.template.Path == path })
+	if at < 0 {
+		at = len(*all)
+		*all = append(*all, &route{method: method, template: endpoint, body: &shape{}, headers: &shape{kind: object}, pages: pages})
+	}
+	return (*all)[at]
+}
+
+// sell answers paid calls, with what they cost where the policy's actual looks for it: a half, three quarters or all of the
+// declared cost.
+func (all *routes) sell(p *validate.Provider, paid schema.SpendRoute) {
+	at := slices.IndexFunc(p.Accounts, func(a *validate.Account) bool { return a.Name == paid.Account })
+	if at < 0 || paid.Request == nil {
+		return
+	}
+	endpoint, err := match.ParseTemplate(paid.Request.Endpoint)
+	if err != nil {
+		return // a valid configuration has no such endpoint
+	}
+	r := all.of(cmp.Or(paid.Request.Method, "GET"), endpoint, nil)
+	r.body.is(object)
+	if paid.Actual == "" {
+		return
+	}
+	cost, err := paid.Cost.Float64()
+	if err != nil {
+		return // more than a float holds
+	}
+	_, found := read(paid.Actual, map[string]*shape{"response": r.body, "headers": r.headers})
+	for _, leaf := range found.leaves {
+		for _, part := range []float64{0.5, 0.75, 1} {
+			leaf.prices = append(leaf.prices, cost*part)
+		}
+	}
 }
 
 // learn takes in what a job expects of the answers.

@@ -76,7 +76,7 @@ func NewServer(config *validate.Config, provider string, options ServerOptions) 
 	if s.base, err = url.Parse(s.provider.Spec.BaseURL); err != nil {
 		s.base = &url.URL{}
 	}
-	s.routes = routesOf(s.provider, options.Items)
+	s.routes = routesOf(s.provider, config.Policies, options.Items) // a policy may have routes at other providers, too
 	if s.owners = newOwners(part, s.provider); s.owners != nil {
 		more := int64(mostListed)
 		for _, j := range s.provider.Jobs {
@@ -132,10 +132,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	route, vars, known := findRoute(s.routes, r.Method, under(strings.TrimSuffix(s.base.Path, "/"), r.URL.Path))
 	if route == nil {
 		if known {
-			s.fail(w, http.StatusMethodNotAllowed, "no job asks %s with %s", r.URL.Path, r.Method)
+			s.fail(w, http.StatusMethodNotAllowed, "nobody asks %s with %s", r.URL.Path, r.Method)
 			return
 		}
-		s.fail(w, http.StatusNotFound, "no job of provider %q asks %s", s.provider.Name, r.URL.Path)
+		s.fail(w, http.StatusNotFound, "no job and no route of provider %q asks %s", s.provider.Name, r.URL.Path)
 		return
 	}
 	s.mu.Lock()

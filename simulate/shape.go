@@ -47,6 +47,7 @@ type shape struct {
 	names   []string // of the fields, in the order in which they were met
 	element *shape
 	choices []any // values that it is compared with
+	prices  []any // what a paid call may have cost
 	role    role
 }
 
