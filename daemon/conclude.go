@@ -67,12 +67,14 @@ func (d *delivery) conclude(ctx context.Context, got *sent, verdict *dispatch.Ve
 	case dispatch.Release:
 		return d.release(ctx, got, out)
 	case dispatch.Retry:
-		return d.after(ctx, out, dispatch.Result{Kind: dispatch.Again, Until: time.Now().Add(backoff.Wait(d.task.Tries+1, draw()))})
+		return d.after(ctx, out, dispatch.Result{
+			Kind: dispatch.Again, Until: time.Now().Add(backoff.Wait(d.task.Tries+1, draw())), Told: out.InDoubt,
+		})
 	case dispatch.Unavailable:
 		return d.down(ctx, got, verdict, out)
 	case dispatch.Linger:
 		if deadline := d.event.Deadline; deadline.IsZero() || time.Now().Before(deadline) {
-			return d.after(ctx, out, dispatch.Result{Kind: dispatch.Again, Until: d.later()})
+			return d.after(ctx, out, dispatch.Result{Kind: dispatch.Again, Until: d.later(), Told: true})
 		}
 	}
 	return d.giveUp(ctx, verdict.Result, d.why(got).Error())

@@ -243,7 +243,8 @@ func (o *outbox) readPolicy(ctx context.Context, name string, m *dispatch.Machin
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		o.queue.Offer(now, dispatch.Event{
-			Policy: name, ID: e.ID, Capability: e.Capability, Route: e.Route, Account: route.Account, Seq: e.AdmissionSeq, Told: e.Waiting,
+			Policy: name, ID: e.ID, Capability: e.Capability, Route: e.Route, Account: route.Account, Seq: e.AdmissionSeq,
+			Told: e.Waiting || e.InDoubt, // one in doubt waits for no other route
 		})
 		found.more = found.events >= enough && o.queue.Full()
 		return !found.more

@@ -19,7 +19,7 @@ type Delivery struct {
 	// Number counts the attempts of an event from 1. 0 is the one that follows the last.
 	Number int64
 	// Result is the category of the outcome: lower-case letters, digits and dashes, at most 40, such as ok, timeout or
-	// server-error. ResultUnavailable means something to the machine, all others are only recorded.
+	// server-error. ResultUnavailable, that nothing was sent, means something to the machine, all others are only recorded.
 	Result string
 	// Response is what came back, or where it is kept. It is not part of the chain and is dropped at its own horizon.
 	Response string
@@ -124,7 +124,10 @@ func (s *step) attempt(e *book.Event, d *Delivery) error {
 	givesUp := false
 	if d.Route != "" { // else somebody tells of an attempt who does not know of ours
 		givesUp = e.Outbox && d.GiveUp
-		e.InDoubt, e.Outbox = d.InDoubt, e.Outbox && !d.GiveUp
+		e.Outbox = e.Outbox && !d.GiveUp
+		if d.Result != ResultUnavailable { // else nothing was sent, and what was not known stays so
+			e.InDoubt = d.InDoubt
+		}
 	}
 	e.Waiting = (d.Down || d.Result == ResultUnavailable) && !e.InDoubt
 	fields := []chain.Field{

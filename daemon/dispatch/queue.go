@@ -16,7 +16,7 @@ type Event struct {
 	Account string
 	// Seq is the event's place in the order of admissions.
 	Seq int64
-	// Told tells that the book knows that the event waits for its route.
+	// Told tells that the book knows that the event waits for its route, or need not: it is in doubt and can take no other.
 	Told bool
 }
 
