@@ -191,7 +191,10 @@ type matchJSON struct {
 	Endpoint string            `json:"endpoint"`
 	Job      string            `json:"job,omitempty"`
 	Vars     map[string]string `json:"vars"`
-	Limits   []matchLimitJSON  `json:"limits"`
+	// Learned are the variables among them that learn supplies, as name=value, Unknown those that it does not know yet.
+	Learned []string         `json:"learned,omitempty"`
+	Unknown []string         `json:"unknown,omitempty"`
+	Limits  []matchLimitJSON `json:"limits"`
 }
 
 type matchLimitJSON struct {
@@ -216,7 +219,12 @@ func runInspectMatch(call *Call) error {
 	if err != nil {
 		return err
 	}
-	out := matchJSON{Endpoint: request.Endpoint, Job: job, Vars: request.Vars}
+	path, _, _ := strings.Cut(call.String("path"), "?")
+	learned, unknown, err := call.completeLearned(config, provider, match.CleanPath(path), request)
+	if err != nil {
+		return err
+	}
+	out := matchJSON{Endpoint: request.Endpoint, Job: job, Vars: request.Vars, Learned: learned, Unknown: unknown}
 	for _, l := range provider.Limits {
 		v := l.Match(request)
 		out.Limits = append(out.Limits, matchLimitJSON{l.Spec.Name, l.Spec.Kind, v.Applies, v.Key, v.Cost, v.Why})
@@ -357,6 +365,13 @@ func writeMatch(call *Call, m matchJSON) error {
 		sort.Strings(vars)
 		call.Out.Printf(", with %s", strings.Join(vars, ", "))
 	}
-	call.Out.Printf("\n\n")
+	call.Out.Printf("\n")
+	if len(m.Learned) > 0 {
+		call.Out.Printf("Learned: %s\n", strings.Join(m.Learned, ", "))
+	}
+	if len(m.Unknown) > 0 {
+		call.Out.Printf("Not known yet: %s, which is learned while tapyr runs; until then the request takes of the other limits only\n", join(m.Unknown, "and"))
+	}
+	call.Out.Printf("\n")
 	return t.writeText(call.Out)
 }
