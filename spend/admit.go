@@ -94,7 +94,7 @@ func (s *step) admit(a Admission) (Outcome, error) {
 	if err := e.BecomeAccepted(s.now); err != nil {
 		return Outcome{}, err
 	}
-	e.Day = s.policy.day(s.now)
+	e.Day = s.policy.Day(s.now)
 	if c.deadline > 0 {
 		e.Deadline, e.OnDeadline = s.now.Add(c.deadline), c.onDeadline
 	}

@@ -181,7 +181,7 @@ func (d *derivation) admission(r *recorded, partial bool) error {
 	if err := e.BecomeAccepted(s.now); err != nil {
 		return err
 	}
-	e.Day, e.AdmissionSeq = s.policy.day(s.now), r.Seq
+	e.Day, e.AdmissionSeq = s.policy.Day(s.now), r.Seq
 	if c.deadline > 0 {
 		e.Deadline, e.OnDeadline = s.now.Add(c.deadline), c.onDeadline
 	}

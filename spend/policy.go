@@ -190,12 +190,19 @@ func (p *Policy) WindowAt(t time.Time) window.Window {
 	return p.window.At(t)
 }
 
-// day is the date on which the report counts the instant.
-func (p *Policy) day(t time.Time) string {
+// Day is the date on which the report counts the instant: in the zone of the account's window, YYYY-MM-DD.
+func (p *Policy) Day(t time.Time) string {
 	if p.window == nil {
 		return t.UTC().Format(time.DateOnly)
 	}
 	return t.In(p.window.Location()).Format(time.DateOnly)
+}
+
+// Thresholds are the amounts of the account's bands, the lowest first.
+func (p *Policy) Thresholds(visit func(band string, threshold book.Units)) {
+	for _, b := range p.bands {
+		visit(b.text, b.threshold)
+	}
 }
 
 // Terms are what a policy grants a capability.

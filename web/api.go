@@ -164,6 +164,8 @@ func (s *server) reload(w http.ResponseWriter, r *http.Request) {
 type spendAnswer struct {
 	At       time.Time        `json:"at"`
 	Policies []*report.Report `json:"policies"`
+	// Unpublished are policies that are declared and have no version yet: they admit nothing.
+	Unpublished []string `json:"unpublished,omitempty"`
 }
 
 func (s *server) spend(w http.ResponseWriter, r *http.Request) {
@@ -174,6 +176,7 @@ func (s *server) spend(w http.ResponseWriter, r *http.Request) {
 			s.spendFailed(w, err)
 			return
 		}
+		answer.Unpublished = s.unpublished(answer.Policies)
 	}
 	s.writeJSON(w, http.StatusOK, answer)
 }

@@ -79,6 +79,7 @@ func TestInABrowser(t *testing.T) {
 		s.Refusals[0].Endpoint = "/" + strings.Repeat("organizations/{organizationId}/", 8)
 	})
 	t.Run("looks", func(t *testing.T) { testLooks(t, b, handler, server.URL, long) })
+	t.Run("paid", func(t *testing.T) { testPaid(t, b, handler, server.URL) })
 	t.Run("keyboard", func(t *testing.T) { testKeyboard(t, b, handler, server.URL) })
 	t.Run("filter", func(t *testing.T) { testFilter(t, b, handler, server.URL) })
 	t.Run("renewal", func(t *testing.T) { testRenewal(t, b, handler, server.URL) })

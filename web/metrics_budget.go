@@ -90,6 +90,17 @@ var (
 		[]string{"policy", "capability", "route_class", "disposition"}, nil)
 	spendBand = prometheus.NewDesc("tapyr_spend_band_crossed_timestamp_seconds", "When a band of the account's limit was reached in the window.",
 		[]string{"policy", "band"}, nil)
+	spendReserved = prometheus.NewDesc("tapyr_spend_reserved_units", "Reserved and not settled, by what was admitted, whenever that was.",
+		[]string{"policy", "unit", "capability", "route_class"}, nil)
+	spendSettled = prometheus.NewDesc("tapyr_spend_settled_units", "Settled, by what was admitted, whenever that was.",
+		[]string{"policy", "unit", "capability", "route_class"}, nil)
+	spendChain = prometheus.NewDesc("tapyr_spend_chain_entries", "The entries of the audit chain, which all policies share.", nil, nil)
+
+	spendFiles = prometheus.NewDesc("tapyr_spend_reconcile_files", "Settled files that were compared so far, or could not be read since the start.",
+		[]string{"policy", "result"}, nil)
+	spendLooked = prometheus.NewDesc("tapyr_spend_reconcile_timestamp_seconds", "When the folder of settled files was last looked at.", []string{"policy"}, nil)
+	spendItems  = prometheus.NewDesc("tapyr_spend_reconcile_items", "What the last settled file came to, by kind.", []string{"policy", "kind"}, nil)
+
 	spendInfo = prometheus.NewDesc("tapyr_spend_policy_info", "1; the label tells the version in force.", []string{"policy", "version", "unit"}, nil)
 )
 
@@ -100,9 +111,11 @@ type spendCollector struct{ s *server }
 func (c spendCollector) Describe(ch chan<- *prometheus.Desc) {
 	spendAccountSheet.describe(ch)
 	spendCapabilitySheet.describe(ch)
-	ch <- spendEvents
-	ch <- spendBand
-	ch <- spendInfo
+	for _, d := range []*prometheus.Desc{
+		spendEvents, spendBand, spendInfo, spendReserved, spendSettled, spendChain, spendFiles, spendLooked, spendItems,
+	} {
+		ch <- d
+	}
 }
 
 // Collect implements prometheus.Collector. A book that cannot be read costs these metrics, not the others.
@@ -112,6 +125,9 @@ func (c spendCollector) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.NewInvalidMetric(spendInfo, err)
 		return
 	}
+	if len(reports) > 0 {
+		send(ch, spendChain, gauge, float64(reports[0].Chain.Count))
+	}
 	for _, r := range reports {
 		send(ch, spendInfo, gauge, 1, r.Policy, r.Version, r.Unit)
 		spendAccountSheet.emit(ch, &r.Account, r.Policy, r.Unit)
@@ -119,6 +135,7 @@ func (c spendCollector) Collect(ch chan<- prometheus.Metric) {
 			spendCapabilitySheet.emit(ch, &r.Capabilities[i], r.Policy, r.Unit, r.Capabilities[i].Capability)
 		}
 		collectEvents(ch, r)
+		collectReconciling(ch, r)
 		for _, band := range r.Bands {
 			if at, ok := secondsOf(&band.At); ok {
 				send(ch, spendBand, gauge, at, r.Policy, band.Band)
@@ -131,10 +148,39 @@ func (c spendCollector) Collect(ch chan<- prometheus.Metric) {
 func collectEvents(ch chan<- prometheus.Metric, r *report.Report) {
 	type group struct{ capability, class, disposition string }
 	counts := make(map[group]int64)
+	reserved, settled := make(map[group]book.Units), make(map[group]book.Units)
 	for _, day := range r.Days {
 		counts[group{day.Capability, day.RouteClass, string(day.Disposition)}] += day.Events
+		g := group{capability: day.Capability, class: day.RouteClass}
+		reserved[g], settled[g] = reserved[g].Add(day.Reserved), settled[g].Add(day.Settled)
+	}
+	for g, u := range reserved {
+		send(ch, spendReserved, gauge, float(u), r.Policy, r.Unit, g.capability, g.class)
+		send(ch, spendSettled, gauge, float(settled[g]), r.Policy, r.Unit, g.capability, g.class)
 	}
 	for g, n := range counts {
 		send(ch, spendEvents, gauge, float64(n), r.Policy, g.capability, g.class, g.disposition)
+	}
+}
+
+// collectReconciling is about the settled files of a policy whose folder is watched.
+func collectReconciling(ch chan<- prometheus.Metric, r *report.Report) {
+	c := r.Reconcile
+	if c == nil {
+		return
+	}
+	send(ch, spendFiles, gauge, float64(c.Files), r.Policy, "compared")
+	send(ch, spendFiles, gauge, float64(c.BadFiles), r.Policy, "unreadable")
+	if at, ok := secondsOf(c.LookedAt); ok {
+		send(ch, spendLooked, gauge, at, r.Policy)
+	}
+	if c.Last == nil {
+		return
+	}
+	for kind, n := range map[string]int{
+		"matched": c.Last.Matched, "corrected": c.Last.Corrected, "unmatched_rows": c.Last.UnmatchedRows, "unmatched_events": c.Last.UnmatchedEvents,
+		"conflicts": c.Last.Conflicts, "stale": c.Last.Stale, "bad_rows": c.Last.BadRows, "failed": c.Last.Failed,
+	} {
+		send(ch, spendItems, gauge, float64(n), r.Policy, kind)
 	}
 }

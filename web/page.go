@@ -68,6 +68,9 @@ func (s *server) page(w http.ResponseWriter, r *http.Request) {
 	query, refresh := pageQuery(r.URL.Query())
 	view := viewOf(snapshot, reports, planned, strings.ToLower(query))
 	view.Query, view.Refresh, view.Choices, view.SpendError = query, refresh, refreshChoices(query, refresh), spendError
+	if spendError == "" {
+		view.Unpublished = s.unpublished(reports)
+	}
 	var body bytes.Buffer
 	if err := pageTemplate.Execute(&body, view); err != nil {
 		s.Log.Error("the status page could not be written", "problem", s.Redact(err.Error()))

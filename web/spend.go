@@ -84,6 +84,20 @@ func (s *server) reportsAt(ctx context.Context, now time.Time) ([]*report.Report
 	return reports, nil
 }
 
+// unpublished are the policies that are declared and have no report, because no version of them is published.
+func (s *server) unpublished(reports []*report.Report) []string {
+	if s.Spend == nil {
+		return nil
+	}
+	var names []string
+	for _, policy := range slices.Sorted(maps.Keys(s.Spend.Machines())) {
+		if !slices.ContainsFunc(reports, func(r *report.Report) bool { return r.Policy == policy }) {
+			names = append(names, policy)
+		}
+	}
+	return names
+}
+
 // policyName is part of every body; it may be left out where there is one policy.
 type policyName struct {
 	Policy string `json:"policy"`

@@ -286,7 +286,7 @@ func TestSpendIsShown(t *testing.T) {
 		t.Errorf("%d bands crossed", n)
 	}
 	page := get(t, h, "/")
-	for _, want := range []string{"Paid calls", "logistics, version quota-3", "The oldest deferred event has waited for 0s, for tracking.", ">3.50<", "essential"} {
+	for _, want := range []string{"Paid calls", "<dt>Version in force</dt><dd>quota-3</dd>", "The oldest deferred event has waited for 0s, for tracking.", ">3.50<", "essential"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not say %q", want)
 		}

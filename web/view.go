@@ -61,6 +61,8 @@ type pageView struct {
 	Spend       []spendView
 	// Standing are figures of documents and state.
 	Standing []quotaFigure
+	// Unpublished are policies that are declared and have no version yet.
+	Unpublished []string
 	// SpendError is why paid calls cannot be shown.
 	SpendError string
 }
@@ -113,6 +115,8 @@ type cell struct {
 	Badge   level
 	Note    string
 	NoteBad bool
+	// Meter is a bar before the text, nil for none.
+	Meter *meter
 }
 
 func text(s string) cell { return cell{Text: s} }
@@ -214,11 +218,7 @@ func problemsOf(s *daemon.Snapshot, reports []*report.Report) []problem {
 		add(warn, "#rate-limited", "%s within all declared limits since the start: a limit that is not declared, or another client.",
 			counted(int(n), "unexpected refusal by a provider", "unexpected refusals by providers"))
 	}
-	for _, r := range reports {
-		if r.OldestEssential != nil {
-			add(bad, "#spend", "Paid calls, %s: an essential event of %s has waited for %s.", r.Policy, r.OldestEssential.Capability, duration(r.OldestEssential.AgeSeconds))
-		}
-	}
+	out = append(out, spendProblems(reports, s.At)...)
 	out = append(out, deliveryProblems(s.Deliveries)...)
 	slices.SortStableFunc(out, func(a, b problem) int { return a.Level.rank() - b.Level.rank() })
 	if more := len(out) - maxProblems; more > 1 {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/tapyr/tapyr/daemon"
 	"github.com/tapyr/tapyr/plan/planjson"
-	"github.com/tapyr/tapyr/spend/report"
 )
 
 func secondsToDuration(seconds float64) time.Duration {
@@ -194,51 +193,6 @@ func planViewOf(p *planjson.Plan, s *daemon.Snapshot) planView {
 	}
 	for _, w := range p.Warnings {
 		v.Warnings = append(v.Warnings, w.Message)
-	}
-	return v
-}
-
-// spendView is where a policy stands.
-type spendView struct {
-	Title, Window string
-	Lines         table
-	Oldest        string
-	Bands         []string
-}
-
-func spendViewOf(r *report.Report, now time.Time) spendView {
-	v := spendView{Title: fmt.Sprintf("%s, version %s", r.Policy, r.Version), Window: "limits hold for ever"}
-	if r.WindowStart != nil && r.WindowEnd != nil {
-		v.Window = fmt.Sprintf("window from %s to %s", clock(*r.WindowStart, now), clock(*r.WindowEnd, now))
-	}
-	v.Lines = table{
-		ID: "spend-" + r.Policy, Caption: "Paid calls of " + r.Policy + " in " + r.Unit,
-		Columns: columns("For", "Limit#", "Settled#", "Reserved#", "Left#", "Protected#", "Deferred#"),
-	}
-	lines := append([]report.Line{r.Account}, r.Capabilities...)
-	for i := range lines {
-		l := &lines[i]
-		name := cell{Text: cmp.Or(l.Capability, "the account")}
-		if l.Essential {
-			name.Note = "essential"
-		}
-		deferred := text(units(l.Deferred))
-		if l.Deferred > 0 {
-			deferred.Note = "oldest " + duration(l.OldestSeconds)
-		}
-		left := text(l.Headroom.String())
-		if l.Headroom.Sign() <= 0 {
-			left.Badge = bad
-		}
-		v.Lines.Rows = append(v.Lines.Rows, []cell{
-			name, text(l.Limit.String()), text(l.Settled.String()), text(l.Reserved.String()), left, text(l.Protected.String()), deferred,
-		})
-	}
-	for _, band := range r.Bands {
-		v.Bands = append(v.Bands, fmt.Sprintf("band %s reached %s", band.Band, clock(band.At, now)))
-	}
-	if r.OldestDeferred != nil {
-		v.Oldest = fmt.Sprintf("The oldest deferred event has waited for %s, for %s.", duration(r.OldestDeferred.AgeSeconds), r.OldestDeferred.Capability)
 	}
 	return v
 }

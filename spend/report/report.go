@@ -9,6 +9,7 @@ import (
 
 	"github.com/tapyr/tapyr/spend"
 	"github.com/tapyr/tapyr/spend/book"
+	"github.com/tapyr/tapyr/spend/chain"
 	"github.com/tapyr/tapyr/spend/reconcile"
 )
 
@@ -24,13 +25,18 @@ type Report struct {
 	Account     Line       `json:"account"`
 	// Capabilities are those of the active version, by name.
 	Capabilities []Line `json:"capabilities"`
-	// Bands are those reached in the window.
-	Bands []book.Crossing `json:"bands"`
+	// Bands are those reached in the window, Thresholds all that the policy has, the lowest first.
+	Bands      []book.Crossing `json:"bands"`
+	Thresholds []Threshold     `json:"thresholds"`
+	// Chain is the end of the audit chain, which all policies of a book share.
+	Chain chain.Head `json:"chain"`
 	// OldestDeferred is the longest waiting event, OldestEssential that of the essential capabilities; null where none waits.
 	OldestDeferred  *Waiting `json:"oldestDeferred"`
 	OldestEssential *Waiting `json:"oldestEssential"`
 	// Reconcile is how the settled files are doing; null where nobody watches them.
 	Reconcile *Reconciling `json:"reconcile,omitempty"`
+	// FirstDay is the day on which the window begins; empty where the limits hold for ever.
+	FirstDay string `json:"firstDay,omitempty"`
 	// Days are what was admitted on each day, by what holds now: by day, capability, route class and disposition.
 	Days []Day `json:"days"`
 }
@@ -51,6 +57,14 @@ type Line struct {
 	// Deferred is the number of events that wait, OldestSeconds the age of the oldest.
 	Deferred      int64   `json:"deferred"`
 	OldestSeconds float64 `json:"oldestSeconds"`
+}
+
+// Threshold is a band of the account's limit.
+type Threshold struct {
+	Band  string     `json:"band"`
+	Units book.Units `json:"units"`
+	// ReachedAt is when it was reached in the window; null where it was not.
+	ReachedAt *time.Time `json:"reachedAt"`
 }
 
 // Waiting is a deferred event.
@@ -117,11 +131,11 @@ type writer struct {
 func (w *writer) report() (*Report, error) {
 	r := &Report{
 		Policy: w.policy.Name, Version: w.policy.Version, Unit: w.policy.Unit, At: w.now,
-		Capabilities: []Line{}, Bands: []book.Crossing{}, Days: []Day{},
+		Capabilities: []Line{}, Bands: []book.Crossing{}, Days: []Day{}, Thresholds: []Threshold{},
 	}
 	if window := w.policy.WindowAt(w.now); !window.Start.IsZero() {
 		w.start = window.Start
-		r.WindowStart, r.WindowEnd = &window.Start, &window.End
+		r.WindowStart, r.WindowEnd, r.FirstDay = &window.Start, &window.End, w.policy.Day(window.Start)
 	}
 	account, err := w.line("", w.policy.Limit)
 	if err != nil {
@@ -152,6 +166,10 @@ func (w *writer) report() (*Report, error) {
 	}
 	if c, ok := record.(*book.Counter); ok && c.Crossed != nil {
 		r.Bands = c.Crossed
+	}
+	w.addThresholds(r)
+	if r.Chain, err = w.tx.Head(); err != nil {
+		return nil, err
 	}
 	return r, w.addDays(r)
 }
@@ -197,6 +215,18 @@ func (w *writer) addWaiting(line *Line, r *Report) error {
 		break
 	}
 	return nil
+}
+
+func (w *writer) addThresholds(r *Report) {
+	w.policy.Thresholds(func(band string, units book.Units) {
+		t := Threshold{Band: band, Units: units}
+		for i := range r.Bands {
+			if r.Bands[i].Band == band {
+				t.ReachedAt = &r.Bands[i].At
+			}
+		}
+		r.Thresholds = append(r.Thresholds, t)
+	})
 }
 
 func (w *writer) addDays(r *Report) error {
