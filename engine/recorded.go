@@ -104,6 +104,7 @@ func (*Engine) Touch(all []*Prepared) (sum int64) {
 		sum += int64(p.priority)
 	}
 	for _, p := range all {
+		sum += int64(p.account.breaker.failures)
 		for i := range p.entries {
 			sum += p.entries[i].cost + int64(p.entries[i].id)
 		}
@@ -121,6 +122,13 @@ func (*Engine) Touch(all []*Prepared) (sum int64) {
 		for i := range p.entries {
 			if q := p.entries[i].cold.quota; p.entries[i].limit.kind == kindQuota {
 				sum += q.start + q.learned
+			}
+		}
+	}
+	for _, p := range all {
+		for i := range p.entries {
+			if en := &p.entries[i]; en.limit.watched && en.cold.quota.seen != nil {
+				sum += en.cold.quota.seen.remaining
 			}
 		}
 	}

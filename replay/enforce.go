@@ -64,7 +64,7 @@ func (s *side) arrive(b *journal.Batch, rec *journal.Record, q *request) {
 		v.free = append(v.free, a)
 		return
 	}
-	a.keep(b, rec)
+	a.keep(s, b, rec)
 	a.call.Prepared, a.call.Retry, a.call.DeadlineNanos = q.prepared, q.retry, saturatedAdd(rec.AtNanos, q.patience)
 	v.waiting[a] = struct{}{}
 	v.group = append(v.group, &a.call)
@@ -72,8 +72,8 @@ func (s *side) arrive(b *journal.Batch, rec *journal.Record, q *request) {
 
 // keep copies the response: the batch is gone before it is read. A request that was refused then has no response; it is taken to
 // succeed at once.
-func (a *arrival) keep(b *journal.Batch, rec *journal.Record) {
-	readResponse(&a.response, b, rec)
+func (a *arrival) keep(s *side, b *journal.Batch, rec *journal.Record) {
+	s.readResponse(&a.response, b, rec)
 	a.text = ownText(a.text[:0], a.response.Fields)
 	if a.response.Status == 0 && b.Refused(rec) != "" {
 		a.response.Status = assumedStatus

@@ -129,7 +129,7 @@ func (f *flights) land() int32 {
 	slot := f.pop().slot
 	fl := &f.slots[slot]
 	if fl.record != nil {
-		readResponse(&fl.response, f.batch, fl.record)
+		f.side.readResponse(&fl.response, f.batch, fl.record)
 	}
 	if fl.job != nil {
 		fl.job.latency.add(fl.latency)
@@ -139,9 +139,9 @@ func (f *flights) land() int32 {
 }
 
 // readResponse fills in a response, whose values share the batch's text.
-func readResponse(r *engine.Response, b *journal.Batch, rec *journal.Record) {
+func (s *side) readResponse(r *engine.Response, b *journal.Batch, rec *journal.Record) {
 	fields, numbers := r.Fields[:0], r.Numbers[:0]
-	for i, name := range b.Fields(rec) {
+	for i, name := range s.names.of(b, rec) {
 		v := b.Value(rec, i)
 		fields, numbers = append(fields, engine.Field{Name: name, Value: viewOf(v.Text)}), append(numbers, v.Number)
 	}
@@ -160,7 +160,7 @@ func (f *flights) detach(b *journal.Batch) {
 		if fl.record == nil {
 			continue
 		}
-		readResponse(&fl.response, b, fl.record)
+		f.side.readResponse(&fl.response, b, fl.record)
 		fl.text = ownText(fl.text[:0], fl.response.Fields)
 		fl.record = nil
 	}

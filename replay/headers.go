@@ -2,8 +2,10 @@ package replay
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 
+	"github.com/tapyr/tapyr/ledger/journal"
 	"github.com/tapyr/tapyr/schema"
 	"github.com/tapyr/tapyr/validate"
 )
@@ -15,27 +17,71 @@ var alwaysKept = []string{"Retry-After", "Date", "Age", "RateLimit", "RateLimit-
 // KeepHeader tells which response headers the documents read, in any case: what a journal has to hold of a response.
 func KeepHeader(config *validate.Config) func(name string) bool {
 	kept := make(map[string]bool)
-	keep := func(names ...string) {
-		for _, name := range names {
-			kept[strings.ToLower(name)] = true
-		}
+	for _, name := range headerNames(config) {
+		kept[strings.ToLower(name)] = true
 	}
-	keep(alwaysKept...)
+	return func(name string) bool { return kept[strings.ToLower(name)] }
+}
+
+// headerNames are the names of the headers that the documents read, as they spell them.
+func headerNames(config *validate.Config) []string {
+	list := slices.Clone(alwaysKept)
 	for _, p := range config.Providers {
 		if r := p.Spec.Errors.RateLimited; r != nil {
 			if r.LimitFrom != nil {
-				keep(r.LimitFrom.Header)
+				list = append(list, r.LimitFrom.Header)
 			}
-			keep(quotedNames(r.Match)...)
+			list = append(list, quotedNames(r.Match)...)
 		}
 		for _, l := range p.Limits {
-			keep(syncHeaders(l.Spec.Sync)...)
+			list = append(list, syncHeaders(l.Spec.Sync)...)
 			if c := l.Spec.CostFrom; c != nil {
-				keep(c.Header)
+				list = append(list, c.Header)
 			}
 		}
 	}
-	return func(name string) bool { return kept[strings.ToLower(name)] }
+	return list
+}
+
+// fieldNames gives the header names of rows in the documents' own strings: the same text, and the same memory, by which it is told
+// to be the same without a look at it.
+type fieldNames struct {
+	own map[string]string
+	// lists are by the journal's number.
+	lists [][]string
+}
+
+func newFieldNames(config *validate.Config) fieldNames {
+	own := make(map[string]string)
+	for _, name := range headerNames(config) {
+		if _, there := own[name]; !there {
+			own[name] = name
+		}
+	}
+	return fieldNames{own: own}
+}
+
+// of are the names of a row's headers, in the order of its values.
+func (f *fieldNames) of(b *journal.Batch, rec *journal.Record) []string {
+	number := int(rec.Fields)
+	if number < 0 {
+		return b.Fields(rec)
+	}
+	if number < len(f.lists) && f.lists[number] != nil {
+		return f.lists[number]
+	}
+	list := []string{}
+	for _, name := range b.Fields(rec) {
+		if own, there := f.own[name]; there {
+			name = own
+		}
+		list = append(list, name)
+	}
+	for len(f.lists) <= number {
+		f.lists = append(f.lists, nil)
+	}
+	f.lists[number] = list
+	return list
 }
 
 func syncHeaders(s *schema.Sync) (list []string) {

@@ -20,6 +20,7 @@ type side struct {
 	until int64
 
 	requests  requests
+	names     fieldNames
 	jobs      jobTallies
 	flights   flights    // as recorded
 	virtual   *virtual   // with enforcement
@@ -45,6 +46,7 @@ func newSide(o *Options) *side {
 	}
 	s.engine = engine.New(o.Config, engine.Options{Observer: &s.findings, OnWindow: s.windows.add, KeepKeys: true})
 	s.library = learn.New(o.Config, learn.Options{Forever: true}) // rows confirm nothing
+	s.names = newFieldNames(o.Config)
 	s.requests.side, s.requests.config = s, o.Config
 	s.flights.side, s.findings.side, s.hour.side = s, s, s
 	s.jobs.config = o.Config
