@@ -80,6 +80,7 @@ type Daemon struct {
 	paused   map[string]bool
 	config   ConfigState
 	plan     *plan.Plan
+	advice   *advice // of plan
 	planWhy  string
 	replans  int64
 	changes  ring[IntervalChange]

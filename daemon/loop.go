@@ -238,13 +238,14 @@ func (d *Daemon) replan() {
 	w.gate.Do(func(e *engine.Engine, at int64) {
 		state.Counters = schedule.Counters(e, at, w.kept.Settings.ReplanInterval)
 	})
-	made := plan.Make(plan.Input{Config: w.kept, At: time.Unix(0, now).UTC(), State: state})
+	in := plan.Input{Config: w.kept, At: time.Unix(0, now).UTC(), State: state}
+	made := plan.Make(in)
 
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	changes := w.schedule.Adopt(w.gate.Now(), made)
 	why := d.planWhy
-	d.planWhy, d.plan = "interval", made
+	d.planWhy, d.plan, d.advice = "interval", made, newAdvice(in, made)
 	d.replans++
 	d.publishIntervals()
 	for _, c := range changes {

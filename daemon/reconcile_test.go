@@ -120,6 +120,8 @@ func TestSettledFolderMayComeLater(t *testing.T) {
 	c.reconciled(c.daemon, "no folder", func(r *report.Reconciling) bool { return strings.Contains(r.Problem, "no such file") })
 	c.put("october.csv", "id,amount,settled_at\na,1.50,2026-11-01T00:00:00Z\n")
 	c.reaches("a", book.Settled)
-	c.reconciled(c.daemon, "no problem", func(r *report.Reconciling) bool { return r.Problem == "" && r.Files == 1 && time.Since(*r.LookedAt) < time.Minute })
+	c.reconciled(c.daemon, "no problem", func(r *report.Reconciling) bool {
+		return r.Problem == "" && r.Files == 1 && time.Since(*r.LookedAt) < time.Minute
+	})
 	stop()
 }

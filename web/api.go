@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/tapyr/tapyr/daemon"
+	"github.com/tapyr/tapyr/plan"
 	"github.com/tapyr/tapyr/plan/planjson"
 	"github.com/tapyr/tapyr/spend/report"
 )
@@ -67,14 +69,37 @@ func (s *server) status(w http.ResponseWriter, r *http.Request) {
 	s.writeJSON(w, http.StatusOK, snapshot)
 }
 
-func (s *server) plan(w http.ResponseWriter, _ *http.Request) {
+// How long an answer waits for remedies: a program wants them, the page can be asked again.
+const (
+	remediesForPrograms = 20 * time.Second
+	remediesForPage     = 300 * time.Millisecond
+)
+
+// remedies are those of a plan, as far as they are found in time.
+func (s *server) remedies(ctx context.Context, of *plan.Plan, patience time.Duration) (remedies []plan.Remedy, ready bool) {
+	d, ok := s.Daemon.(interface {
+		Remedies(ctx context.Context, of *plan.Plan) ([]plan.Remedy, bool)
+	})
+	if !ok {
+		return nil, true
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return d.Remedies(ctx, of)
+}
+
+func (s *server) plan(w http.ResponseWriter, r *http.Request) {
 	snapshot := s.snapshot()
 	if snapshot.Plan == nil {
 		w.Header().Set("Retry-After", "1")
 		s.fail(w, http.StatusServiceUnavailable, "there is no plan yet: the daemon is starting")
 		return
 	}
-	document := planjson.Of(snapshot.Plan, nil)
+	remedies, ready := s.remedies(r.Context(), snapshot.Plan, remediesForPrograms)
+	if !ready {
+		w.Header().Set("Retry-After", "10") // the plan is there, and what would help is not yet
+	}
+	document := planjson.Of(snapshot.Plan, remedies)
 	clean(&document, s.Redact)
 	s.writeJSON(w, http.StatusOK, document)
 }

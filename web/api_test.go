@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"reflect"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tapyr/tapyr/daemon"
+	"github.com/tapyr/tapyr/plan"
 	"github.com/tapyr/tapyr/web"
 	"github.com/tapyr/tapyr/web/webtest"
 )
@@ -210,5 +212,47 @@ func plant(v reflect.Value, secret string, n *int) {
 	case reflect.String:
 		*n++ // every text differs: equal labels would be two series of one name
 		v.SetString(fmt.Sprintf("%s/%s%d", v.String(), secret, *n))
+	}
+}
+
+// advised is a daemon that knows what would help, or is still looking for it.
+type advised struct {
+	*still
+	remedies []plan.Remedy
+}
+
+func (a *advised) Remedies(ctx context.Context, of *plan.Plan) ([]plan.Remedy, bool) {
+	if a.remedies == nil {
+		<-ctx.Done()
+	}
+	return a.remedies, a.remedies != nil && of != nil
+}
+
+// What would help an infeasible plan is in its JSON and on the page, and a page does not wait for it.
+func TestRemedies(t *testing.T) {
+	const flag = "--set job.meraki-devices.interval=7m"
+	d := &advised{still: stillOf(webtest.Infeasible, 3), remedies: []plan.Remedy{
+		{Kind: "interval", Provider: "meraki", Limit: "daily", Key: "acme", Flag: flag, Message: "run meraki-devices every 7m <or> less", Feasible: true},
+		{Kind: "max", Provider: "meraki", Limit: "daily", Key: "acme", Flag: "--set x=1", Message: "raise daily"},
+	}}
+	h := web.New(web.Options{Daemon: d})
+	text := get(t, h, "/api/v1/plan")
+	for path, want := range map[string]any{"feasible": false, "remedies.0.flag": flag, "remedies.0.kind": "interval", "remedies.1.feasible": false} {
+		if got := field(t, text, path); got != want {
+			t.Errorf("%s: %v, want %v", path, got, want)
+		}
+	}
+	page := get(t, h, "/")
+	for _, want := range []string{"What would help", "every 7m &lt;or&gt; less", "<code>" + flag + "</code>", "raise daily", "others stay over their budgets"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page does not hold %q", want)
+		}
+	}
+	d.remedies = nil
+	if page := get(t, h, "/"); !strings.Contains(page, "being worked out") || strings.Contains(page, "What would help</h3>") {
+		t.Error("the page does not say that remedies are looked for")
+	}
+	if page := get(t, web.New(web.Options{Daemon: stillOf(webtest.Degraded, 3)}), "/"); strings.Contains(page, "What would help") {
+		t.Error("a feasible plan has remedies")
 	}
 }

@@ -6,7 +6,8 @@
 //	GET  /readyz                   200 {"status":"ready"} once documents, state and plan are there, otherwise 503 with what is missing
 //	GET  /metrics                  Prometheus or OpenMetrics text
 //	GET  /api/v1/status            daemon.Snapshot
-//	GET  /api/v1/plan              the plan in force, in the form of tapyr plan; 503 before the first
+//	GET  /api/v1/plan              the plan in force, in the form of tapyr plan; 503 before the first; with Retry-After while
+//	                               remedies are still looked for
 //	GET  /api/v1/scopes            {"at","scopes":[...]}, also with ?provider=P&limit=L&key=K
 //	GET  /api/v1/jobs              {"at","jobs":[...]}
 //	GET  /api/v1/jobs/NAME         one job

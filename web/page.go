@@ -52,8 +52,11 @@ const (
 func (s *server) page(w http.ResponseWriter, r *http.Request) {
 	snapshot := s.snapshot()
 	var planned *planjson.Plan
+	searching := false
 	if snapshot.Plan != nil {
-		document := planjson.Of(snapshot.Plan, nil)
+		remedies, ready := s.remedies(r.Context(), snapshot.Plan, remediesForPage)
+		searching = !ready
+		document := planjson.Of(snapshot.Plan, remedies)
 		clean(&document, s.Redact)
 		planned = &document
 	}
@@ -67,6 +70,7 @@ func (s *server) page(w http.ResponseWriter, r *http.Request) {
 	}
 	query, refresh := pageQuery(r.URL.Query())
 	view := viewOf(snapshot, reports, planned, strings.ToLower(query))
+	view.Plan.Searching = searching
 	view.Query, view.Refresh, view.Choices, view.SpendError = query, refresh, refreshChoices(query, refresh), spendError
 	if spendError == "" {
 		view.Unpublished = s.unpublished(reports)

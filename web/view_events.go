@@ -142,7 +142,13 @@ type planView struct {
 	Folded   table
 	Promises table
 	Warnings []string
+	// Remedies would help a plan that is infeasible; Searching tells that they are not found yet.
+	Remedies  []remedyView
+	Searching bool
 }
+
+// remedyView is a change that would help: in words, as a flag of tapyr plan, and that it does not help everywhere.
+type remedyView struct{ Message, Flag, But string }
 
 // openScopes is how many scopes of the plan are open at once.
 const openScopes = 12
@@ -193,6 +199,13 @@ func planViewOf(p *planjson.Plan, s *daemon.Snapshot) planView {
 	}
 	for _, w := range p.Warnings {
 		v.Warnings = append(v.Warnings, w.Message)
+	}
+	for _, r := range p.Remedies {
+		one := remedyView{Message: r.Message, Flag: r.Flag}
+		if !r.Feasible {
+			one.But = "; others stay over their budgets"
+		}
+		v.Remedies = append(v.Remedies, one)
 	}
 	return v
 }

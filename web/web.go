@@ -12,7 +12,8 @@ import (
 )
 
 // Daemon is what a daemon offers to be shown and steered; *daemon.Daemon is one. Its methods may be called by many goroutines at
-// once. One that also has Healthy() error is asked by /healthz what does not work; the others are healthy while they answer.
+// once. One that also has Healthy() error is asked by /healthz what does not work; the others are healthy while they answer. One that
+// also has Remedies, as *daemon.Daemon has, is asked what would help a plan that is infeasible.
 type Daemon interface {
 	// Snapshot is all there is to show, as of now. It belongs to the caller, apart from its Plan.
 	Snapshot() daemon.Snapshot
