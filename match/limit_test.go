@@ -1,14 +1,13 @@
 package match
 
 import (
-	"encoding/json"
 	"net/url"
-	"os"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
+	"github.com/tapyr/tapyr/golden"
 	"github.com/tapyr/tapyr/schema"
 )
 
@@ -155,48 +154,22 @@ func TestCosts(t *testing.T) {
 // CF-11: one rule is one counter unless a scope says otherwise; the query is not part of the path, a slash at the end changes
 // nothing, and * does not span a slash.
 func TestFieldGlobs(t *testing.T) {
-	text, err := os.ReadFile("../testdata/cases/field.json")
-	if err != nil {
-		t.Fatal(err)
+	var input struct {
+		Rules []struct{ Match, Limit string }
+		Calls []string
 	}
-	var file struct {
-		Cases []struct {
-			ID    string `json:"id"`
-			Input struct {
-				Rules []struct{ Match, Limit string } `json:"rules"`
-				Calls []string                        `json:"calls"`
-			} `json:"input"`
-			Expected struct {
-				Results []string `json:"results"`
-			} `json:"expected"`
-		} `json:"cases"`
-	}
-	// Other cases have other inputs, so only the one is read.
-	var raw struct{ Cases []json.RawMessage }
-	if err := json.Unmarshal(text, &raw); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range raw.Cases {
-		if strings.Contains(string(c), `"CF-11"`) {
-			if err := json.Unmarshal([]byte(`{"cases":[`+string(c)+`]}`), &file); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if len(file.Cases) != 1 {
-		t.Fatal("there is no case CF-11")
-	}
-	c := file.Cases[0]
+	var expected struct{ Results []string }
+	golden.Case(t, "CF-11", &input, &expected)
 	var limits []*Limit
 	most := map[*Limit]int{}
-	for _, rule := range c.Input.Rules {
+	for _, rule := range input.Rules {
 		method, pattern, _ := strings.Cut(rule.Match, " ")
 		l := limit(t, "kind: quota, max: 1, window: { period: minute }, appliesTo: { methods: ["+method+"], endpoints: [\""+pattern+"\"] }")
 		limits = append(limits, l)
 		most[l] = int(rule.Limit[0] - '0')
 	}
 	used := map[string]int{}
-	for i, call := range c.Input.Calls {
+	for i, call := range input.Calls {
 		method, endpoint, _ := strings.Cut(call, " ")
 		template, err := ParseTemplate(endpoint)
 		if err != nil {
@@ -213,8 +186,8 @@ func TestFieldGlobs(t *testing.T) {
 				}
 			}
 		}
-		if !strings.Contains(c.Expected.Results[i], got) {
-			t.Errorf("%s: %s, want %s", call, got, c.Expected.Results[i])
+		if !strings.Contains(expected.Results[i], got) {
+			t.Errorf("%s: %s, want %s", call, got, expected.Results[i])
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tapyr/tapyr/engine"
+	"github.com/tapyr/tapyr/golden"
 	"github.com/tapyr/tapyr/match"
 	"github.com/tapyr/tapyr/schedule"
 	"github.com/tapyr/tapyr/validate"
@@ -58,7 +59,7 @@ func TestFieldRA07(t *testing.T) {
 		TotalRequests     int
 		MinSpacingSeconds []float64
 	}
-	fieldCase(t, "RA-07", &in, &want)
+	golden.Case(t, "RA-07", &in, &want)
 	config := check(t, documents("retry: { maxAttempts: 6, initial: 1s, multiplier: 2, jitter: 0 }, errors: { rateLimited: { defaultPenalty: 1s } }, limits: [{ name: pace, kind: rate, rate: 100/s }]", "vars: {}",
 		"poll interval: 10m, request: { endpoint: /poll }"))
 	for _, headers := range in.Headers {
@@ -82,7 +83,7 @@ func TestFieldRA07(t *testing.T) {
 func TestFieldHT11(t *testing.T) {
 	var in struct{ Retry struct{ Max int } }
 	var want struct{ Requests int }
-	fieldCase(t, "HT-11", &in, &want)
+	golden.Case(t, "HT-11", &in, &want)
 	config := check(t, documents("retry: { maxAttempts: 4, initial: 1s, jitter: 0 }", "vars: {}", "poll interval: 10m, request: { endpoint: /poll }"))
 	sent, step, _ := play(t, config, "poll", engine.Response{Status: 429}, true)
 	if len(sent) != want.Requests || step != schedule.Failed {
@@ -94,7 +95,7 @@ func TestFieldHT11(t *testing.T) {
 func TestFieldHT12(t *testing.T) {
 	var in struct{ Retry struct{ Attempts int } }
 	var want struct{ Requests, QuotaCharged int }
-	fieldCase(t, "HT-12", &in, &want)
+	golden.Case(t, "HT-12", &in, &want)
 	config := check(t, documents("retry: { maxAttempts: 4, initial: 1s, jitter: 0 }, limits: [{ name: day, kind: quota, max: 1000, window: { period: day } }]", "vars: {}",
 		"poll interval: 10m, request: { endpoint: /poll }"))
 	if got := schedule.BackoffOf(config.Providers[0]).MaxAttempts; got != in.Retry.Attempts {

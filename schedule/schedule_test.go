@@ -1,15 +1,14 @@
 package schedule_test
 
 import (
-	"encoding/json"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
+	"github.com/tapyr/tapyr/golden"
 	"github.com/tapyr/tapyr/plan"
 	"github.com/tapyr/tapyr/schedule"
 	"github.com/tapyr/tapyr/schema"
@@ -40,36 +39,6 @@ func check(t testing.TB, text string) *validate.Config {
 		t.Fatal(found)
 	}
 	return config
-}
-
-// fieldCase reads one case of testdata/cases/field.json.
-func fieldCase(t *testing.T, id string, input, expected any) {
-	t.Helper()
-	data, err := os.ReadFile("../testdata/cases/field.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var file struct {
-		Cases []struct {
-			ID              string
-			Input, Expected json.RawMessage
-		}
-	}
-	if err := json.Unmarshal(data, &file); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range file.Cases {
-		if c.ID == id {
-			if err := json.Unmarshal(c.Input, input); err != nil {
-				t.Fatal(err)
-			}
-			if err := json.Unmarshal(c.Expected, expected); err != nil {
-				t.Fatal(err)
-			}
-			return
-		}
-	}
-	t.Fatalf("there is no case %s", id)
 }
 
 var noon = time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC).UnixNano()
@@ -106,7 +75,7 @@ func TestFieldPL09(t *testing.T) {
 		Job struct{ Every string }
 	}
 	var want struct{ RunsPerDayMax, RunsPerDayMin int }
-	fieldCase(t, "PL-09", &in, &want)
+	golden.Case(t, "PL-09", &in, &want)
 	config := check(t, documents("limits: []", "vars: {}", "poll interval: "+in.Job.Every+", request: { endpoint: /poll }"))
 	s := schedule.New(config)
 	adopt(s, config, noon, nil)
@@ -135,7 +104,7 @@ func TestFieldPL10(t *testing.T) {
 		MaxStartsInAnySecond int
 		MeanSpacingSeconds   float64
 	}
-	fieldCase(t, "PL-10", &in, &want)
+	golden.Case(t, "PL-10", &in, &want)
 	var jobs []string
 	for i := range in.Jobs {
 		jobs = append(jobs, fmt.Sprintf("job%d interval: %s, request: { endpoint: /j%d }", i, in.Every, i))

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/tapyr/tapyr/golden"
 )
 
 // one decodes a text that holds one document.
@@ -143,7 +145,7 @@ func TestFieldTimesOfDay(t *testing.T) {
 	var expected struct {
 		Results []string `json:"results"`
 	}
-	readCase(t, "CF-01", &input, &expected)
+	golden.Case(t, "CF-01", &input, &expected)
 	if len(input.Each) == 0 || len(input.Each) != len(expected.Results) {
 		t.Fatalf("%d inputs, %d results", len(input.Each), len(expected.Results))
 	}
@@ -173,7 +175,7 @@ func TestFieldNorway(t *testing.T) {
 		YAML string `json:"yaml"`
 	}
 	var expected struct{ Country, Region, KeyNamed string }
-	readCase(t, "CF-03", &input, &expected)
+	golden.Case(t, "CF-03", &input, &expected)
 	doc := one(t, "kind: Provider\nspec:\n  "+strings.ReplaceAll(strings.TrimSpace(input.YAML), "\n", "\n  ")+"\n")
 	scopes, _ := doc.Tree["spec"].(map[string]any)
 	_, there := scopes["scopes"]
@@ -200,7 +202,7 @@ func TestFieldDuplicateKeys(t *testing.T) {
 		YAML string `json:"yaml"`
 	}
 	var expected struct{ Result string }
-	readCase(t, "CF-04", &input, &expected)
+	golden.Case(t, "CF-04", &input, &expected)
 	w := walker{doc: &Document{File: "x"}}
 	w.value(node(t, input.YAML), nil)
 	if len(w.doc.Problems) != 1 {
@@ -218,7 +220,7 @@ func TestFieldMergeKeys(t *testing.T) {
 		YAML string `json:"yaml"`
 	}
 	var expected struct{ Fourth, Fifth, Sixth map[string]int }
-	readCase(t, "CF-07", &input, &expected)
+	golden.Case(t, "CF-07", &input, &expected)
 	w := walker{doc: &Document{File: "x"}}
 	list, _ := w.value(node(t, input.YAML), nil).([]any)
 	if len(list) != 6 {

@@ -3,48 +3,14 @@ package schema
 import (
 	"encoding/json"
 	"math/big"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/tapyr/tapyr/golden"
 )
-
-// fieldCase is one of the small cases made from public reports.
-type fieldCase struct {
-	ID       string          `json:"id"`
-	Input    json.RawMessage `json:"input"`
-	Expected json.RawMessage `json:"expected"`
-}
-
-// readCase reads a case's input and what is expected of it.
-func readCase(t *testing.T, id string, input, expected any) {
-	t.Helper()
-	text, err := os.ReadFile("../testdata/cases/field.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var file struct {
-		Cases []fieldCase `json:"cases"`
-	}
-	if err := json.Unmarshal(text, &file); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range file.Cases {
-		if c.ID != id {
-			continue
-		}
-		if err := json.Unmarshal(c.Input, input); err != nil {
-			t.Fatal(err)
-		}
-		if err := json.Unmarshal(c.Expected, expected); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	t.Fatalf("there is no case %s", id)
-}
 
 // CF-09: days and weeks, and what must never be read as something else.
 func TestFieldDurations(t *testing.T) {
@@ -54,7 +20,7 @@ func TestFieldDurations(t *testing.T) {
 	var expected struct {
 		Seconds []any `json:"seconds"`
 	}
-	readCase(t, "CF-09", &input, &expected)
+	golden.Case(t, "CF-09", &input, &expected)
 	if len(input.Each) == 0 || len(input.Each) != len(expected.Seconds) {
 		t.Fatalf("%d inputs, %d results", len(input.Each), len(expected.Seconds))
 	}

@@ -9,41 +9,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tapyr/tapyr/golden"
 )
-
-// fieldCase is a case of testdata/cases/field.json: something that has gone wrong in other programs.
-type fieldCase struct {
-	ID       string          `json:"id"`
-	Title    string          `json:"title"`
-	Input    json.RawMessage `json:"input"`
-	Expected json.RawMessage `json:"expected"`
-}
-
-// field decodes a case's input and expectation.
-func field(t *testing.T, id string, input, expected any) {
-	t.Helper()
-	text, err := os.ReadFile("../../testdata/cases/field.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var file struct{ Cases []fieldCase }
-	if err := json.Unmarshal(text, &file); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range file.Cases {
-		if c.ID == id {
-			t.Log(c.Title)
-			if err := json.Unmarshal(c.Input, input); err != nil {
-				t.Fatal(err)
-			}
-			if err := json.Unmarshal(c.Expected, expected); err != nil {
-				t.Fatal(err)
-			}
-			return
-		}
-	}
-	t.Fatalf("no case %s", id)
-}
 
 // calls maps the cases' column of counts to a field that a row has.
 func calls(t *testing.T) []Mapping {
@@ -76,7 +44,7 @@ type counted struct{ Rows, Sum int }
 func TestLG01ByteOrderMark(t *testing.T) {
 	var in struct{ CSVBytes string }
 	var want counted
-	field(t, "LG-01", &in, &want)
+	golden.Case(t, "LG-01", &in, &want)
 	// The case writes three bytes in hexadecimal and then a quoted text.
 	marks, text, _ := strings.Cut(in.CSVBytes, `"`)
 	var content []byte
@@ -100,7 +68,7 @@ func TestLG02QuotedNewline(t *testing.T) {
 		counted
 		LastColumnHasNoCR bool
 	}
-	field(t, "LG-02", &in, &want)
+	golden.Case(t, "LG-02", &in, &want)
 	rows, stats := mustRead(t, Options{Map: calls(t)}, write(t, "j.csv", []byte(in.CSV)))
 	if len(rows) != want.Rows || sum(t, rows) != want.Sum || stats.BadRows != 0 {
 		t.Fatalf("%d rows, sum %d; want %+v", len(rows), sum(t, rows), want)
@@ -116,7 +84,7 @@ func TestLG02QuotedNewline(t *testing.T) {
 func TestLG06LongLine(t *testing.T) {
 	var in struct{ JSONL string }
 	var want counted
-	field(t, "LG-06", &in, &want)
+	golden.Case(t, "LG-06", &in, &want)
 	if !strings.Contains(in.JSONL, "70000 x a") {
 		t.Fatalf("the case has changed: %q", in.JSONL)
 	}
@@ -137,7 +105,7 @@ func TestLG07Duplicates(t *testing.T) {
 		}
 	}
 	var want struct{ Sum int }
-	field(t, "LG-07", &in, &want)
+	golden.Case(t, "LG-07", &in, &want)
 	var content []byte
 	for i, r := range in.Rows {
 		row := Row{ID: r.ID, At: start.Add(time.Duration(i)), Request: Request{Account: r.Session}, Headers: map[string]string{"calls": strconv.Itoa(r.Out)}}
@@ -159,7 +127,7 @@ func TestLG12TimesAreNotTexts(t *testing.T) {
 		Counted []bool
 		Used    int
 	}
-	field(t, "LG-12", &in, &want)
+	golden.Case(t, "LG-12", &in, &want)
 	window, err := time.ParseDuration(in.Rolling)
 	if err != nil {
 		t.Fatal(err)
@@ -186,7 +154,7 @@ func TestLG13AmbiguousHour(t *testing.T) {
 		Rows     []string
 	}
 	var want struct{ UTC []string }
-	field(t, "LG-13", &in, &want)
+	golden.Case(t, "LG-13", &in, &want)
 	zone, err := time.LoadLocation(in.Timezone)
 	if err != nil {
 		t.Fatal(err)
@@ -221,7 +189,7 @@ func TestLG15Permutations(t *testing.T) {
 		Rows [][2]any
 	}
 	var want struct{ UsedToday int }
-	field(t, "LG-15", &in, &want)
+	golden.Case(t, "LG-15", &in, &want)
 	order := []int{0, 1, 2, 3}
 	random := rand.New(rand.NewPCG(1, 1))
 	for range 24 {

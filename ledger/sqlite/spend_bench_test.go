@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/mattn/go-sqlite3"
 
 	"github.com/tapyr/tapyr/spend"
+	"github.com/tapyr/tapyr/spend/book"
 	"github.com/tapyr/tapyr/spend/spendtest"
 )
 
@@ -173,6 +175,18 @@ func BenchmarkSpendAdmission(b *testing.B) {
 			b.ReportMetric(bare.Seconds()/admission.Seconds(), "ratio")
 			b.ReportMetric(0, "ns/op")
 		})
+	}
+}
+
+// BenchmarkSpendDecision is the decision alone: the machine over a store in memory.
+func BenchmarkSpendDecision(b *testing.B) {
+	now := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+	m := spendtest.Publish(b, book.NewMemory(), now, spendtest.Policy(b, benchPolicy))
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		if _, err := m.Admit(context.Background(), now, spend.Admission{EventID: strconv.Itoa(i), Capability: "tracking"}); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tapyr/tapyr/golden"
 	"github.com/tapyr/tapyr/ledger"
 	"github.com/tapyr/tapyr/spend"
 	"github.com/tapyr/tapyr/spend/book"
@@ -21,13 +22,13 @@ import (
 	"github.com/tapyr/tapyr/spend/spendtest"
 )
 
-// diskFull is the case LG-17.
-type diskFull struct {
-	Input struct {
+// LG-17: a reservation that is not durable is not granted, and nothing is left of it when space returns.
+func TestSpendDiskFull(t *testing.T) {
+	var in struct {
 		Budget, Spent json.Number
 		Reserve       []json.Number `json:"reserve_each"`
 	}
-	Expected struct {
+	var want struct {
 		Granted     int
 		Error       string
 		AfterReturn struct {
@@ -35,35 +36,7 @@ type diskFull struct {
 			NextReserve string
 		} `json:"afterSpaceReturns"`
 	}
-}
-
-func readDiskFull(t *testing.T) (found diskFull) {
-	t.Helper()
-	data, err := os.ReadFile("../../testdata/cases/field.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var raw struct{ Cases []json.RawMessage } // other cases have other forms
-	if err := json.Unmarshal(data, &raw); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range raw.Cases {
-		if bytes.Contains(c, []byte(`"LG-17"`)) {
-			if err := json.Unmarshal(c, &found); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if len(found.Input.Reserve) == 0 {
-		t.Fatal("the case is not in the file")
-	}
-	return found
-}
-
-// LG-17: a reservation that is not durable is not granted, and nothing is left of it when space returns.
-func TestSpendDiskFull(t *testing.T) {
-	found := readDiskFull(t)
-	in, want := found.Input, found.Expected
+	golden.Case(t, "LG-17", &in, &want)
 	ctx, now := context.Background(), time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	path := filepath.Join(t.TempDir(), "state.db")
 	store, err := OpenSpend(ctx, path, Options{})
