@@ -97,8 +97,24 @@ func BenchmarkParallel(b *testing.B) {
 	})
 }
 
-// BenchmarkYardstick is x/time/rate on one goroutine, to tell a slow limiter from a
+// BenchmarkTwice is x/time/rate on one goroutine in place of Acquire, with the
+// organization at hand: what a URL is worth is on top. It tells a slow limiter from a
 // slow machine.
+func BenchmarkTwice(b *testing.B) {
+	global, org := rate.NewLimiter(noWait, noWait), rate.NewLimiter(noWait, noWait)
+	ctx := context.Background()
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := global.Wait(ctx); err != nil {
+			b.Fatal(err)
+		}
+		if err := org.Wait(ctx); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkYardstick is one of them, which is told the time.
 func BenchmarkYardstick(b *testing.B) {
 	l := rate.NewLimiter(noWait, noWait)
 	now := time.Now()
