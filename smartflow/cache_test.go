@@ -28,7 +28,7 @@ func clockAt(t testing.TB, saved string) *steppedClock {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &steppedClock{wall: at.UnixNano()}
+	return &steppedClock{wall: at}
 }
 
 // withCache is a limiter on a text, and the warnings it gave.

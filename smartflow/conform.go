@@ -1,10 +1,13 @@
 package smartflow
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -48,8 +51,12 @@ func Conform(name string, data []byte) Report {
 func conform(name string, data []byte, d dialect, newFile func() cacheFile) Report {
 	r := &reporter{file: name, dialect: d, newFile: newFile, report: Report{Failures: []Failure{}}}
 	var top map[string]jsontext.Value
+	if len(bytes.TrimSpace(data)) == 0 {
+		r.fail("", "the file is empty: expected a JSON object")
+		return r.report
+	}
 	if err := jsonv2.Unmarshal(data, &top); err != nil {
-		r.fail("", "not a JSON object: %v", err)
+		r.fail("", "not a JSON object: %v", readable(err))
 		return r.report
 	}
 	form, run := "recorded sequences", (*reporter).sequences
@@ -96,7 +103,53 @@ func (r *reporter) run(name string, err error) {
 
 // strictly decodes a value and refuses members it has no field for.
 func strictly(text jsontext.Value, into any) error {
-	return jsonv2.Unmarshal(text, into, jsonv2.RejectUnknownMembers(true))
+	return readable(jsonv2.Unmarshal(text, into, jsonv2.RejectUnknownMembers(true)))
+}
+
+// kinds are the types of JSON, as a person calls them.
+var kinds = map[jsontext.Kind]string{
+	'n': "null", 'f': "false", 't': "true", '"': "a string", '0': "a number", '{': "an object", '[': "a list",
+}
+
+// readable says in words of JSON what a decoder says in those of Go.
+func readable(err error) error {
+	var semantic *jsonv2.SemanticError
+	if !errors.As(err, &semantic) {
+		return err
+	}
+	at := "it"
+	if semantic.JSONPointer != "" {
+		at = "member " + strings.ReplaceAll(strings.TrimPrefix(string(semantic.JSONPointer), "/"), "/", ".")
+	}
+	got := kinds[semantic.JSONKind]
+	if len(semantic.JSONValue) > 0 {
+		got = show(semantic.JSONValue)
+	}
+	switch {
+	case errors.Is(err, jsonv2.ErrUnknownName):
+		return fmt.Errorf("%s is unknown", at)
+	case semantic.Err != nil:
+		return fmt.Errorf("%s is %s: %w", at, got, semantic.Err)
+	}
+	wanted := "something else"
+	if t := semantic.GoType; t != nil {
+		for t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+		switch t.Kind() {
+		case reflect.String:
+			wanted = "a string"
+		case reflect.Float64, reflect.Int64:
+			wanted = "a number"
+		case reflect.Bool:
+			wanted = "true or false"
+		case reflect.Slice:
+			wanted = "a list"
+		case reflect.Map, reflect.Struct:
+			wanted = "an object"
+		}
+	}
+	return fmt.Errorf("%s is %s: it must be %s", at, got, wanted)
 }
 
 // tolerance is how far two numbers may be apart, by both forms.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -30,7 +31,7 @@ func newRig(s *sequence, d dialect, file cacheFile) *rig {
 	t0 := nanoseconds(*s.T0)
 	r := &rig{
 		s:       s,
-		clock:   &steppedClock{now: t0, wall: nanoseconds(*s.Wall0) - t0, advance: s.Sleep == "advance"},
+		clock:   &steppedClock{now: t0, wall: epoch(*s.Wall0).Add(-time.Duration(t0)), advance: s.Sleep == "advance"},
 		dialect: d,
 		file:    file,
 		ttl:     ttl{length: defaultTTL},
@@ -165,6 +166,9 @@ func (r *rig) hydrate(ctx context.Context, org string) error {
 
 // step does one operation and compares what happened.
 func (r *rig) step(o *operation) error {
+	if err := timeOf("t", *o.T); err != nil {
+		return err
+	}
 	t := nanoseconds(*o.T)
 	if t < r.clock.now {
 		return fmt.Errorf("t is %v: the clock already shows %v", *o.T, seconds(r.clock.now))
@@ -288,7 +292,10 @@ func (r *rig) do(o *operation) (map[string]any, error) {
 func (r *rig) surroundings(o *operation) error {
 	switch o.Op {
 	case "wall":
-		r.clock.wall += nanoseconds(*o.Add)
+		if err := timeOf("add", *o.Add); err != nil {
+			return &inputError{err}
+		}
+		r.clock.wall = r.clock.wall.Add(time.Duration(nanoseconds(*o.Add)))
 	case "write_file":
 		text, err := rawBytes(o.Raw)
 		if err != nil {

@@ -3,7 +3,9 @@ package smartflow
 import (
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -100,8 +102,10 @@ var opInputs = map[string][]string{
 func (o *operation) check() error {
 	want, known := opInputs[o.Op]
 	switch {
+	case o.Op == "":
+		return missing("op")
 	case !known:
-		return fmt.Errorf("unknown op %q", o.Op)
+		return fmt.Errorf("unknown op %q: the ops are %v", o.Op, slices.Sorted(maps.Keys(opInputs)))
 	case o.T == nil:
 		return missing("t")
 	case o.Exp == nil:
@@ -132,6 +136,33 @@ func (s *sequence) check() error {
 	case len(s.Ops) == 0:
 		return missing("ops")
 	}
+	if s.Resolver != nil {
+		for _, ids := range []map[string][]answer{s.Resolver.Network, s.Resolver.Device} {
+			for id, answers := range ids {
+				for i, a := range answers {
+					if err := timesOf(fmt.Sprintf("resolver: %s[%d]", id, i), a.ChargeGlobal); err != nil {
+						return err
+					}
+				}
+			}
+		}
+	}
+	for org, h := range s.Hydrator {
+		if err := timesOf("hydrator: "+org, h.ChargeGlobal); err != nil {
+			return err
+		}
+	}
+	return errors.Join(timeOf("t0", *s.T0), epochOf("wall0", *s.Wall0))
+}
+
+// mostCharges is how often a callback may charge the global bucket: far more than any
+// callback sends requests, and little enough to be done.
+const mostCharges = 10_000
+
+func timesOf(where string, n int64) error {
+	if n < 0 || n > mostCharges {
+		return fmt.Errorf("%s: charge_global is %d: it must be between 0 and %d", where, n, mostCharges)
+	}
 	return nil
 }
 
@@ -143,15 +174,15 @@ func (r *reporter) sequences(top map[string]jsontext.Value) {
 	}
 	var list []jsontext.Value
 	if err := jsonv2.Unmarshal(top["sequences"], &list); err != nil {
-		r.fail("", "sequences: %v", err)
+		r.fail("", "sequences: %v", readable(err))
 		return
 	}
 	for i, text := range list {
-		name := fmt.Sprintf("sequences[%d]", i)
 		var s sequence
 		err := strictly(text, &s)
-		if s.ID != "" {
-			name = s.ID
+		name := nameIn(text, "id")
+		if name == "" {
+			name = fmt.Sprintf("sequences[%d]", i)
 		}
 		if err == nil {
 			err = s.check()
@@ -184,7 +215,11 @@ func (r *reporter) sequence(s *sequence) error {
 			err = rig.step(&o)
 		}
 		if err != nil {
-			return fmt.Errorf("ops[%d] (%s): %w", i, o.Op, err)
+			op := nameIn(text, "op")
+			if op == "" {
+				return fmt.Errorf("ops[%d]: %w", i, err)
+			}
+			return fmt.Errorf("ops[%d] (%s): %w", i, op, err)
 		}
 	}
 	return nil
@@ -199,8 +234,13 @@ func plain(text jsontext.Value) any {
 	return v
 }
 
-// unmarshalLoosely ignores what it has no field for.
-func unmarshalLoosely(text jsontext.Value, into any) error { return jsonv2.Unmarshal(text, into) }
+// nameIn reads a member that names what a failure is about, whatever is wrong with the
+// others; empty if it is no string.
+func nameIn(text jsontext.Value, member string) string {
+	object, _ := plain(text).(map[string]any)
+	name, _ := object[member].(string)
+	return name
+}
 
 // rawBytes is the content of a write_file: text, or bytes in hexadecimal.
 func rawBytes(text jsontext.Value) ([]byte, error) {

@@ -60,21 +60,22 @@ func (r *reporter) vectors(top map[string]jsontext.Value) {
 		if (s.NetworkToOrg != nil || s.SerialToOrg != nil) && name != "resolve_org" {
 			r.fail(name, "network_to_org and serial_to_org belong to resolve_org only")
 		}
+		if len(s.Cases) == 0 {
+			r.fail(name, "no cases: the list cases is missing or empty")
+		}
 		for i, text := range s.Cases {
 			r.run(caseName(name, i, text), run(r.dialect, s, text))
 		}
 	}
 }
 
-// caseName reads the name of a case leniently: its problems are reported elsewhere.
+// caseName is what a case is called in the report.
 func caseName(section string, i int, text jsontext.Value) string {
-	var c struct {
-		Name string `json:"name"`
-	}
-	if unmarshalLoosely(text, &c) != nil || c.Name == "" {
+	name := nameIn(text, "name")
+	if name == "" {
 		return fmt.Sprintf("%s[%d]", section, i)
 	}
-	return section + "/" + c.Name
+	return section + "/" + name
 }
 
 // missing complains about a member that a case cannot do without.
@@ -97,6 +98,26 @@ func compare(name string, want, got any) error {
 		return errors.New(d)
 	}
 	return nil
+}
+
+// How far from 0 the times of a vector may be, in seconds: three centuries in
+// nanoseconds nearly fill an int64, and days have dates for much longer.
+const (
+	longestSeconds = 9e9
+	latestEpoch    = 1e11
+)
+
+// timeOf checks a time of the monotonic clock, or a length of time.
+func timeOf(name string, s float64) error { return inBounds(name, s, longestSeconds) }
+
+// epochOf checks a time of day.
+func epochOf(name string, s float64) error { return inBounds(name, s, latestEpoch) }
+
+func inBounds(name string, s, most float64) error {
+	if math.Abs(s) <= most {
+		return nil
+	}
+	return fmt.Errorf("%s is %v: it must be a number of seconds between -%v and %v", name, s, most, most)
 }
 
 // nanoseconds converts the seconds of a vector.
@@ -133,15 +154,26 @@ func bucketCase(_ dialect, _ section, text jsontext.Value) error {
 	if c.Rate == nil || c.Capacity == nil || c.InitTokens == nil || c.InitLast == nil || len(c.Steps) == 0 {
 		return missing("rate, capacity, init_tokens, init_last or steps")
 	}
+	if err := timeOf("init_last", *c.InitLast); err != nil {
+		return err
+	}
 	b := newBucket(*c.Rate, *c.Capacity, nanoseconds(*c.InitLast))
 	b.tokens = *c.InitTokens
+	before := *c.InitLast
 	for i, step := range c.Steps {
 		if step.Now == nil || step.TokensAfter == nil || step.Wait == nil {
 			return fmt.Errorf("steps[%d]: %w", i, missing("now, tokens_after or wait"))
 		}
+		at := fmt.Sprintf("steps[%d]", i)
+		if err := timeOf(at+".now", *step.Now); err != nil {
+			return err
+		}
+		if *step.Now < before {
+			return fmt.Errorf("%s.now is %v: the clock already shows %v", at, *step.Now, before)
+		}
+		before = *step.Now
 		var r reservation
 		b.reserve(nanoseconds(*step.Now), &r)
-		at := fmt.Sprintf("steps[%d]", i)
 		if err := compare(at+".tokens_after", *step.TokensAfter, r.tokensAfter); err != nil {
 			return err
 		}
@@ -330,6 +362,9 @@ func freshCase(d dialect, _ section, text jsontext.Value) error {
 	if err != nil {
 		return err
 	}
+	if err := errors.Join(epochOf("now", *c.Now), epochOf("saved_ts", savedTS)); err != nil {
+		return err
+	}
 	fresh := d.fresh(epoch(savedTS), ok, epoch(*c.Now), ttl{length: duration(length), never: !limited})
 	return compare("fresh", *c.Expected, fresh)
 }
@@ -354,4 +389,7 @@ func savedAtCase(d dialect, _ section, text jsontext.Value) error {
 }
 
 // epoch is the time of day of a vector.
-func epoch(s float64) time.Time { return time.Unix(0, nanoseconds(s)).UTC() }
+func epoch(s float64) time.Time {
+	whole, part := math.Modf(s)
+	return time.Unix(int64(whole), int64(math.Round(part*1e9))).UTC()
+}

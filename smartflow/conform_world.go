@@ -13,13 +13,14 @@ import (
 // steppedClock is the clock of Conform: it stands still unless it is set, or slept
 // on in the mode in which a sleep moves it.
 type steppedClock struct {
-	now, wall int64 // nanoseconds; wall is the time of day when now was 0
-	advance   bool
+	now     int64     // nanoseconds
+	wall    time.Time // the time of day when now was 0
+	advance bool
 }
 
 func (c *steppedClock) Monotonic() time.Duration { return time.Duration(c.now) }
 
-func (c *steppedClock) Wall() time.Time { return time.Unix(0, c.wall+c.now).UTC() }
+func (c *steppedClock) Wall() time.Time { return c.wall.Add(time.Duration(c.now)).UTC() }
 
 // tick is the grain of recorded times.
 const tick = int64(time.Second) / 512
@@ -28,7 +29,9 @@ const tick = int64(time.Second) / 512
 func (c *steppedClock) Sleep(ctx context.Context, d time.Duration) error {
 	if c.advance {
 		ticks := int64(math.Ceil(d.Seconds()*512 - 1e-6))
-		c.now += max(0, ticks) * tick
+		// A bucket that is nearly stalled must not turn the clock over.
+		latest := nanoseconds(longestSeconds)
+		c.now += min(max(0, ticks), max(0, latest-c.now)/tick) * tick
 	}
 	return ctx.Err()
 }

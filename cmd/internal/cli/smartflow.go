@@ -55,7 +55,7 @@ func runSmartflowConform(call *Call) error {
 		return err
 	}
 	if len(total.Failures) > 0 {
-		return &BadNewsError{Summary: counted(len(total.Failures), "case") + " differ from what the limiter does"}
+		return &BadNewsError{Summary: counted(len(total.Failures), "failure") + ": a case differs from what the limiter does, or cannot be run"}
 	}
 	return nil
 }
