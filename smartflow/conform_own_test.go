@@ -186,7 +186,7 @@ func TestMessagesOfConform(t *testing.T) {
 	}
 	bucket := `{"version":1,"token_bucket":{"cases":[{"name":"b","rate":1,"capacity":1,"init_tokens":1,"init_last":%s,"steps":[{"now":%s,"tokens_after":0,"wait":0}]}]}}`
 	for text, says := range map[string]string{
-		"": "the file is empty", " \n": "the file is empty", "[": "not a JSON object", "\x00": "not a JSON object",
+		"": "the file is empty", "[": "not a JSON object", "\x00": "not a JSON object",
 		`{"version":1,"sequences":{}}`:                   "sequences: it is an object: it must be a list",
 		`{"version":1,"sequences":[7]}`:                  "it is a number: it must be an object",
 		`{"version":1,"aimd":{"cases":[]}}`:              "no cases: the list cases is missing or empty",
