@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tapyr/tapyr/engine"
+	"github.com/tapyr/tapyr/learn"
 	"github.com/tapyr/tapyr/match"
 	"github.com/tapyr/tapyr/plan"
 	"github.com/tapyr/tapyr/schedule"
@@ -59,6 +60,11 @@ type world struct {
 	pointEvery, nextPoint int64
 	report                *Report
 	watch                 watch
+	// library is what our side has learned, owners what the vendors know, by provider; unlearned is when a request was sent last whose
+	// owner was not known.
+	library   *learn.Library
+	owners    map[string]*owners
+	unlearned map[string]int64
 }
 
 // instanceState is what the simulation knows of an instance beside its schedule.
@@ -75,6 +81,8 @@ type instanceState struct {
 	// pagesOwed is the part of a page that the runs so far have not had: a mean of 1.5 pages is 1, 2, 1, 2.
 	pagesOwed float64
 	items     []map[string]string
+	// lessons are nil where there is nothing to learn.
+	lessons *lessons
 }
 
 // actor plays one run of an instance.
@@ -125,6 +133,10 @@ func newWorld(s Scenario) *world {
 	w.engine = engine.New(s.Config, engine.Options{})
 	w.loop = w.engine.Loop()
 	w.watch.world = w
+	w.library, w.owners, w.unlearned = learn.New(s.Config, learn.Options{}), make(map[string]*owners), make(map[string]int64)
+	for _, p := range s.Config.Providers {
+		w.owners[p.Name] = newOwners(s.Config, p)
+	}
 	w.logins = newLogins(w)
 	for _, c := range s.Faults.Changes {
 		w.later(start+int64(c.After), func(now int64) { w.vendor.change(now, c) })
@@ -251,6 +263,7 @@ func (w *world) newState(now int64, i *schedule.Instance) *instanceState {
 		Provider: j.Account.Provider.Name, Account: j.Account.Name, Target: i.Target, Credential: j.Account.Name,
 		Method: j.Method, Endpoint: j.Endpoint.Path, Query: query, Vars: vars,
 	}}
+	state.lessons = w.learns(i, vars)
 	w.resolve(now, state)
 	return state
 }
@@ -259,7 +272,11 @@ func (w *world) newState(now int64, i *schedule.Instance) *instanceState {
 func (w *world) resolve(now int64, state *instanceState) {
 	var err error
 	if state.prepared, err = w.engine.Prepare(now, &state.request); err == nil {
-		state.visitor, err = w.vendor.visitor(now, &state.request.Request)
+		seen := state.request.Request
+		if state.lessons != nil {
+			seen.Vars = state.lessons.truth
+		}
+		state.visitor, err = w.vendor.visitor(now, &seen)
 	}
 	if err != nil {
 		panic("simulate: a valid configuration has a request that can never be granted: " + err.Error())
@@ -299,6 +316,7 @@ func (a *actor) ask(now int64) {
 	if a.w.logins[a.run.Instance.Job.Account].hold(now, a) {
 		return
 	}
+	a.w.complete(now, a.state)
 	a.asked = now
 	a.w.seq++
 	a.askedOrder = a.w.seq
@@ -319,6 +337,7 @@ func (a *actor) decided(now int64, _ engine.Ticket, refused *engine.RefusedError
 	a.sent = now
 	a.answer = w.vendor.arrive(now, a.state.visitor, true, a.state.fields)
 	a.state.fields = a.answer.fields
+	w.excuse(now, a)
 	w.report.sent(now, a)
 	w.watch.sent(now, a)
 	a.response = engine.Response{Status: a.answer.status, Fields: a.answer.fields}
@@ -334,6 +353,9 @@ func (a *actor) answered(now int64) {
 	a.latencyNanos += now - a.sent
 	outcome := schedule.OutcomeOf(a.state.job.job.Account.Provider, a.answer.status, a.answer.limited)
 	w.report.answered(a, outcome)
+	if outcome == schedule.Succeeded {
+		w.teach(now, a.state)
+	}
 	a.follow(a.run.Answered(now, outcome, a.run.Page < a.pages, w.retries.Float64()))
 }
 
@@ -355,7 +377,10 @@ func (a *actor) follow(step schedule.Step, at int64) {
 	if step == schedule.Done {
 		w.history.Add(&a.run, a.latencyNanos)
 		if len(i.Job.Children) > 0 {
-			w.schedule.SetItems(i, a.state.found(w, i))
+			first := a.state.items == nil
+			items := a.state.found(w, i)
+			w.listed(w.now, a.state, i, items, first)
+			w.schedule.SetItems(i, items)
 		}
 	}
 }

@@ -33,6 +33,8 @@ const (
 	CauseOwn Cause = "own"
 	// CauseOthers: it is exceeded together with those of others, by the vendor's clock, or because the vendor lowered it.
 	CauseOthers Cause = "others"
+	// CauseUnlearned: requests were sent whose owner was still to be learned, so that the limit was not asked.
+	CauseUnlearned Cause = "unlearned"
 	// CauseSpurious: no limit was met at all.
 	CauseSpurious Cause = "spurious"
 )

@@ -167,7 +167,7 @@ func (w *world) close() {
 // compareCounts holds the engine's counts against the vendor's.
 func (x *watch) compareCounts(now int64) {
 	w := x.world
-	if x.limited > 0 || w.Faults.External > 0 || w.Faults.Skew != 0 || len(w.Faults.Changes) > 0 {
+	if x.limited > 0 || len(w.unlearned) > 0 || w.Faults.External > 0 || w.Faults.Skew != 0 || len(w.Faults.Changes) > 0 {
 		return // others count too, or the windows are not the same
 	}
 	used := make(map[[2]string]int64)

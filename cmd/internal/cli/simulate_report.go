@@ -177,6 +177,8 @@ func causeText(c simulate.Cause) string {
 	switch c {
 	case simulate.CauseOwn:
 		return "tapyr's requests alone exceed it"
+	case simulate.CauseUnlearned:
+		return "whose they are was not learned yet"
 	case simulate.CauseOthers:
 		return "others' requests, the vendor's clock, or a lowered limit"
 	}

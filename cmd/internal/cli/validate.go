@@ -170,14 +170,15 @@ func (f *planFindings) add(doc *schema.Document, severity schema.Severity, rule,
 func (f *planFindings) warning(w *plan.Warning) {
 	var doc *schema.Document
 	var path string
-	if w.Job != "" && w.Limit != "" {
+	switch {
+	case w.Job != "" && w.Limit != "":
 		doc, path = f.config.Job(w.Job).Place("spec.request.endpoint")
-	} else if w.Job != "" {
+	case w.Job != "":
 		job := f.config.Job(w.Job)
 		if doc, path = job.Place("spec.estimate.items"); !doc.Has(path) {
 			doc, path = job.Place("spec.inventory")
 		}
-	} else {
+	default:
 		provider := f.config.Provider(w.Provider)
 		doc, path = provider.Doc, "spec.limits"
 		if l := provider.Limit(w.Limit); l != nil {
