@@ -9,8 +9,9 @@ import (
 type Diff struct {
 	// Worse tells that the head does worse than the base: a job runs less often, or a scope has less headroom.
 	Worse bool
-	// Holds tells that the head is feasible and keeps its promises.
-	Holds  bool
+	// Holds tells that the head is feasible and keeps its promises, BaseHolds that the base does.
+	Holds, BaseHolds bool
+
 	Jobs   []JobDiff
 	Scopes []ScopeDiff
 	// FirstExhaustion is the earliest of any scope, before and after; zero for never.
@@ -55,7 +56,7 @@ const worsens = 1e-6
 
 // Compare holds a head against a base. Jobs and scopes stand in the head's order, then those that only the base has.
 func Compare(base, head *Plan) *Diff {
-	d := &Diff{Holds: head.Holds(), FirstExhaustionBase: base.firstExhaustion(), FirstExhaustionHead: head.firstExhaustion()}
+	d := &Diff{Holds: head.Holds(), BaseHolds: base.Holds(), FirstExhaustionBase: base.firstExhaustion(), FirstExhaustionHead: head.firstExhaustion()}
 	d.jobs(base, head)
 	d.scopes(base, head)
 	if base.Holds() && !head.Holds() {

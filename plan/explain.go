@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"time"
 
 	"github.com/tapyr/tapyr/schema"
 )
@@ -98,12 +99,21 @@ func (e *explanation) concurrency(u use) {
 	e.say("  Floor: a run takes %s × %s × %s / %s = %s, so no interval is shorter.", Figure(u.perRun), Figure(latency), "1", Figure(u.key.figures.units), duration(u.perRun*latency/u.key.figures.units))
 }
 
+// instant writes a time in the zone asked for.
+func (e *explanation) instant(t time.Time) string {
+	zone := e.p.in.Zone
+	if zone == nil {
+		zone = time.UTC
+	}
+	return t.In(zone).Format(time.RFC3339)
+}
+
 func (e *explanation) quota(k *keyLoad) {
 	q := k.figures.quota
 	e.say("  Usable U = floor(%s × %s) = %s, reserve for retries R = floor(%s × %s) = %s.", Figure(float64(q.Max)), Figure(q.Share), Figure(float64(q.Usable)), Figure(float64(q.Usable)), e.p.in.Config.Settings.RetryReserve, Figure(float64(q.Reserve)))
 	span := fmt.Sprintf("in any %s", duration(k.figures.horizonSeconds))
 	if w := k.figures.window; !w.Start.IsZero() {
-		span = fmt.Sprintf("in the %s from %s to %s", duration(k.figures.horizonSeconds), k.figures.from.UTC().Format("2006-01-02T15:04:05Z"), w.End.UTC().Format("2006-01-02T15:04:05Z"))
+		span = fmt.Sprintf("in the %s from %s to %s", duration(k.figures.horizonSeconds), e.instant(k.figures.from), e.instant(w.End))
 	}
 	if !q.FromState {
 		e.say("  Budget B = U - R = %s %s.", Figure(k.figures.units), span)

@@ -25,6 +25,8 @@ type Input struct {
 	WorstWindow bool
 	// Override replaces single figures of the documents.
 	Override Override
+	// Zone is the zone that Explain writes times in; nil is UTC. It changes no figure.
+	Zone *time.Location
 }
 
 // Override replaces single figures of the documents, as remedies and sweeps do.

@@ -73,11 +73,7 @@ func (c *Call) configuredDocuments() (*validate.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	files, err := findFiles(paths)
-	if err != nil {
-		return nil, err
-	}
-	read, err := decodeFiles(c.Ctx(), c.Env.Stdin, files)
+	read, err := readPaths(c.Ctx(), c.Env.Stdin, paths)
 	if err == nil {
 		read, err = c.applySets(read)
 	}

@@ -39,11 +39,7 @@ func (c *Call) readDocuments() (*documents, error) {
 	if err != nil {
 		return nil, err
 	}
-	files, err := findFiles(paths)
-	if err != nil {
-		return nil, err
-	}
-	return decodeFiles(c.Context.Context, c.Env.Stdin, files)
+	return readPaths(c.Ctx(), c.Env.Stdin, paths)
 }
 
 // checkDocuments resolves documents. Where they have errors, it prints the

@@ -67,11 +67,7 @@ func (c *Call) statePath() (string, error) {
 	} else if err != nil {
 		return "", err
 	}
-	files, err := findFiles(paths)
-	if err != nil {
-		return "", err
-	}
-	read, err := decodeFiles(c.Ctx(), c.Env.Stdin, files)
+	read, err := readPaths(c.Ctx(), c.Env.Stdin, paths)
 	if err != nil {
 		return "", err
 	}

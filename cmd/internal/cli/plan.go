@@ -105,7 +105,7 @@ func (c *Call) planInput(config *validate.Config) (plan.Input, error) {
 	if err != nil {
 		return plan.Input{}, err
 	}
-	in := plan.Input{Config: config, At: c.Now(), Fanout: sizes, NoReclaim: c.Bool("no-reclaim"), WorstWindow: c.Bool("worst-window")}
+	in := plan.Input{Config: config, At: c.Now(), Fanout: sizes, NoReclaim: c.Bool("no-reclaim"), WorstWindow: c.Bool("worst-window"), Zone: c.Zone()}
 	if file := c.String("ledger"); file != "" {
 		var counters []foreignCounter
 		if in.State, counters, err = readPlanState(c.Ctx(), file, config, in.At); err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -55,10 +56,7 @@ func (c *Call) loadBase(base string) (*validate.Config, error) {
 	if isGit {
 		read, err = c.readRevision(rev)
 	} else {
-		var files []string
-		if files, err = findFiles([]string{base}); err == nil {
-			read, err = decodeFiles(c.Ctx(), c.Env.Stdin, files)
-		}
+		read, err = readPaths(c.Ctx(), c.Env.Stdin, []string{base})
 	}
 	if err != nil {
 		return nil, err
@@ -92,7 +90,11 @@ func (c *Call) readRevision(rev string) (*documents, error) {
 	if len(read.files) == 0 {
 		return nil, fmt.Errorf("no documents: %s holds no *.yaml or *.yml file at git revision %s", strings.Join(paths, ", "), rev)
 	}
-	return read, nil
+	named := make(map[string]bool)
+	for _, path := range paths {
+		named[filepath.ToSlash(filepath.Clean(path))] = true
+	}
+	return read, read.leaveOutForeign(named, strings.Join(paths, ", ")+" at git revision "+rev)
 }
 
 func (c *Call) git(args ...string) ([]byte, error) {
@@ -210,6 +212,10 @@ func diffHeadline(d *plan.Diff) cell {
 		return cell{"The plan is the same.", styleGood}
 	case d.Bad():
 		return cell{"The plan is worse than the base, and infeasible or short of a promise.", styleBad}
+	case d.Holds && !d.BaseHolds && d.Worse:
+		return cell{"The plan fits again, where the base was infeasible or short of a promise; some of it runs less often for that.", styleGood}
+	case d.Holds && !d.BaseHolds:
+		return cell{"The plan fits again, where the base was infeasible or short of a promise, and nothing is worse.", styleGood}
 	case d.Worse:
 		return cell{"The plan is feasible, but some of it is worse than the base.", styleWarn}
 	case !d.Holds:

@@ -18,6 +18,9 @@ const sweepPoints = 21
 // runPlanExplain writes down the arithmetic of one job.
 func runPlanExplain(call *Call, in plan.Input) error {
 	name := call.String("explain")
+	if call.Format() == "json" {
+		in.Zone = nil // machine formats are in UTC
+	}
 	lines, ok := plan.Explain(in, name)
 	if !ok {
 		return call.Usagef("--explain: there is no job %q%s", name, schema.DidYouMeanOneOf(name, jobNames(in.Config)))

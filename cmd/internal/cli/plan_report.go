@@ -161,7 +161,7 @@ func planScopeTable(p *plan.Plan, zone *time.Location) *table {
 		}
 		switch {
 		case !s.ExhaustsAt.IsZero():
-			until = s.ExhaustsAt.In(zone).Format("02 Jan 15:04")
+			until = untilText(&s, p.At, zone)
 		case s.Kind != schema.KindQuota || s.WindowStart.IsZero():
 			until = ""
 		}
@@ -174,6 +174,21 @@ func planScopeTable(p *plan.Plan, zone *time.Location) *table {
 		t.rows = append(t.rows, row)
 	}
 	return t
+}
+
+// shortWindow is the length below which a minute says too little.
+const shortWindow = time.Hour
+
+// untilText is when the budget would be gone. Without state the whole window is planned, and a time in the part of it that is over
+// would read like a fact: then it is said how far into the window that is.
+func untilText(s *plan.Scope, at time.Time, zone *time.Location) string {
+	switch {
+	case s.ExhaustsAt.Before(at):
+		return "after " + spanText(s.ExhaustsAt.Sub(s.WindowStart).Round(time.Millisecond).Seconds())
+	case s.WindowEnd.Sub(s.WindowStart) < shortWindow:
+		return s.ExhaustsAt.In(zone).Format("02 Jan 15:04:05")
+	}
+	return s.ExhaustsAt.In(zone).Format("02 Jan 15:04")
 }
 
 // amountText writes units, with the rate's "/s"; a small rate with two digits, which is all that an estimate means.

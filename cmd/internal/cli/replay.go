@@ -129,11 +129,7 @@ func (r *replayRun) prepare() error {
 	if err != nil {
 		return err
 	}
-	names, err := findFiles(paths)
-	if err != nil {
-		return err
-	}
-	read, err := decodeFiles(call.Ctx(), call.Env.Stdin, names)
+	read, err := readPaths(call.Ctx(), call.Env.Stdin, paths)
 	if err != nil {
 		return err
 	}
