@@ -14,7 +14,7 @@ import (
 func reference() (string, error) {
 	var b strings.Builder
 	b.WriteString("# Documents\n\n<!-- Made by go generate ./schema from the document types. -->\n\n")
-	b.WriteString("Every document has `apiVersion: " + schema.APIVersion + "`, a `kind`, a `metadata.name` and a `spec`. A file may hold several, separated by\n`---`. Top-level keys that begin with `x-` are ignored, a place for anchors. `tapyr schema KIND` prints the JSON Schema of a\nkind, for editors.\n")
+	b.WriteString("Every document has `apiVersion: " + schema.APIVersion + "`, a `kind`, a `metadata.name` and a `spec`. A file may hold several, separated by\n`---`. Top-level keys that begin with `x-` are ignored, a place for anchors. `tapyr schema KIND` prints the JSON Schema of a\nkind, for editors. What a duration, a rate, a scope or an expression is, [values](values.md) says.\n")
 	for _, kind := range schema.Kinds() {
 		var root jsonschema.Schema
 		if err := json.Unmarshal(schema.JSONSchema(kind), &root); err != nil {
