@@ -35,6 +35,7 @@ func TestMain(m *testing.M) {
 func child(file string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends it, as in package cli
 	options := daemon.Options{
 		Load: func(context.Context) (*validate.Config, error) {
 			text, err := os.ReadFile(file)

@@ -173,6 +173,10 @@ func (d *Daemon) open(ctx context.Context) error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	for _, job := range d.keeper.Paused() {
+		d.paused[job] = true
+		d.log.Info("a job is paused since an earlier start of tapyr; \"tapyr job resume\" lets it go on", "job", job)
+	}
 	d.install(w, snapshot)
 	d.ready = true
 	return nil
@@ -298,6 +302,9 @@ func (d *Daemon) install(w *world, snapshot *engine.Snapshot) {
 	}
 	d.world, d.maxima = w, nil
 	d.publishIntervals()
+	if w.generation != d.config.Generation {
+		d.config.Error, d.config.ErrorAt = "", nil // of documents that were refused before these
+	}
 	d.config.Generation, d.config.LoadedAt = w.generation, time.Now().UTC()
 	for _, j := range w.config.Jobs {
 		if w.kept.Job(j.Name) == nil {
@@ -384,7 +391,7 @@ func (d *Daemon) find(job string) error {
 	return nil
 }
 
-// Pause keeps a job's instances from starting, until Resume. Runs under way go on. The error is a *NoSuchJobError.
+// Pause keeps a job's instances from starting, until Resume, also after a restart. Runs under way go on. The error is a *NoSuchJobError.
 func (d *Daemon) Pause(job string) error { return d.setPaused(job, true) }
 
 // Resume lets a job start again; what was missed is made up for by one run. The error is a *NoSuchJobError.
@@ -404,6 +411,7 @@ func (d *Daemon) setPaused(job string, paused bool) error {
 		delete(d.paused, job)
 	}
 	d.world.schedule.Pause(job, paused)
+	d.keeper.Pause(job, paused)
 	d.log.Info("a job was paused or resumed", "job", job, "paused", paused)
 	d.poke()
 	return nil

@@ -44,9 +44,6 @@ func (d *Daemon) reload(ctx context.Context) {
 	d.restart(ctx, w, "reload")
 	old.close()
 	d.reloadPaid(ctx, w)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.config.Error, d.config.ErrorAt = "", nil
 	d.log.Info("new documents are in force", "generation", generation, "jobs", len(w.kept.Jobs))
 }
 

@@ -23,6 +23,7 @@ import (
 const (
 	stateScope   = "scope"
 	stateBreaker = "breaker"
+	statePaused  = "paused"
 	stateClock   = "clock"
 )
 
@@ -43,6 +44,7 @@ type Keeper struct {
 	cells map[ledger.CounterKey]int64
 	// swept is up to where timelines were told.
 	sweptNanos int64
+	paused     map[string]bool // by job
 }
 
 // Health is how writing goes.
@@ -60,7 +62,7 @@ type Health struct {
 
 // New keeps in a store, which the caller closes after the last Flush; nil keeps nothing.
 func New(store ledger.Ledger) *Keeper {
-	k := &Keeper{store: store, noted: make(map[ledger.CounterKey]int64), cells: make(map[ledger.CounterKey]int64)}
+	k := &Keeper{store: store, noted: make(map[ledger.CounterKey]int64), cells: make(map[ledger.CounterKey]int64), paused: make(map[string]bool)}
 	k.recorder = ledger.NewRecorder(ledger.RecorderOptions{LeaseOf: k.leaseOf})
 	return k
 }
@@ -224,8 +226,29 @@ func (k *Keeper) noteStates(config *validate.Config, s *engine.Snapshot) error {
 			Kind: stateBreaker, Name: s.Breakers[i].Account, Key: s.Breakers[i].Target, Value: value, ExpiresNanos: expires,
 		})
 	}
+	for _, job := range k.Paused() {
+		states = append(states, ledger.State{Kind: statePaused, Name: job}) // until somebody resumes it
+	}
 	k.recorder.States(states)
 	return nil
+}
+
+// Pause notes that a job is paused or no longer is. It is written with the next flush.
+func (k *Keeper) Pause(job string, paused bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if paused {
+		k.paused[job] = true
+	} else {
+		delete(k.paused, job)
+	}
+}
+
+// Paused are the jobs that are paused, sorted: after Restore, those of the last process.
+func (k *Keeper) Paused() []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Sorted(maps.Keys(k.paused))
 }
 
 // noteQuota notes a quota's count and timeline. It requires mu.

@@ -26,6 +26,11 @@ func (k *Keeper) Restore(ctx context.Context, now time.Time, config *validate.Co
 	if err := r.states(from.States); err != nil {
 		return nil, err
 	}
+	for _, s := range from.States {
+		if s.Kind == statePaused {
+			k.Pause(s.Name, true)
+		}
+	}
 	for i := range from.Counters {
 		r.counter(&from.Counters[i])
 	}
