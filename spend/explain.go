@@ -30,6 +30,12 @@ type Explanation struct {
 	Alternatives []Alternative `json:"alternatives"`
 	// Fallback is what held if no route fitted.
 	Fallback book.Disposition `json:"fallback"`
+	// Attempts counts the attempts to deliver the event, Result is the category of the last; Response is what came back, until its
+	// horizon. InDoubt tells that the vendor may have charged for one, and that nobody has settled or released the event since.
+	Attempts int64  `json:"attempts"`
+	Result   string `json:"result,omitempty"`
+	Response string `json:"response,omitempty"`
+	InDoubt  bool   `json:"inDoubt"`
 	// Entries are the event's entries of the chain, the oldest first.
 	Entries []json.RawMessage `json:"entries"`
 }
@@ -67,7 +73,7 @@ func (m *Machine) Explain(ctx context.Context, event string) (Explanation, error
 		if err != nil {
 			return err
 		}
-		x = Explanation{Policy: m.policy}
+		x = Explanation{Policy: m.policy, Attempts: e.Attempts, Result: e.Result, Response: e.Response, InDoubt: e.InDoubt}
 		if x.Decision, err = decisionOf(tx, e); err != nil {
 			return err
 		}

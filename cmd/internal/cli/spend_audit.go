@@ -248,6 +248,15 @@ func explanationReport(e spend.Explanation, zone *time.Location) *reportView {
 	if e.WindowStart != nil {
 		facts = append(facts, cell{"counted in the window from " + wallTime(*e.WindowStart, zone), stylePlain})
 	}
+	if e.Attempts > 0 {
+		facts = append(facts, cell{fmt.Sprintf("%s to deliver it, the last with the result %s", counted(int(e.Attempts), "attempt"), e.Result), stylePlain})
+	}
+	if e.InDoubt {
+		facts = append(facts, cell{"the vendor may have charged for it: it keeps its units until it is settled or released", styleBad})
+	}
+	if e.Response != "" {
+		facts = append(facts, cell{"answered with " + e.Response, stylePlain})
+	}
 	t := &table{columns: []column{{title: "Route", fit: fitCut}, {title: "Class", fit: fitCut}, {title: "Cost", right: true}, {title: "Outcome", fit: fitWrap}}}
 	for _, a := range e.Alternatives {
 		outcome := "not needed"
