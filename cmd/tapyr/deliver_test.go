@@ -330,18 +330,9 @@ func (r *paidRun) events() (all []*book.Event) {
 	return all
 }
 
-// Events from the command line and over HTTP, a vendor with faults, an account that is cut off for a while, and kills in the
-// middle: every event is delivered or in the state that it belongs in, none is charged twice, what is settled is what the vendor
-// charged, no limit is exceeded as the vendor counts, and the chain holds.
-func TestPaidCallsAreDeliveredThroughKillsAndFaults(t *testing.T) {
-	count, lines, lives := 300, 12, 1
-	if os.Getenv("TAPYR_SOAK") != "" {
-		count, lines, lives = 3000, 150, 12
-	}
-	// Not all fit at once: some wait for what others give back.
-	r := newPaidRun(t, fmt.Sprint(count*2-count/4))
-	r.do("spend", "publish", "tapyr.yaml", "--change", "CR-1", "--approve", "routing:ALICE", "--approve", "budget:BOB")
-	var posts, calls []string
+// paidEvents are events to admit: the first as arguments of the command line, the others as lines of JSON. Some are of a kind that the
+// vendor refuses.
+func paidEvents(count, lines int) (calls, posts []string) {
 	for i := range count {
 		capability, id := "tracking", fmt.Sprintf("event-%d", i)
 		if i%4 == 3 {
@@ -356,6 +347,21 @@ func TestPaidCallsAreDeliveredThroughKillsAndFaults(t *testing.T) {
 		}
 		posts = append(posts, fmt.Sprintf(`{"event_id":%q,"capability":%q}`, id, capability))
 	}
+	return calls, posts
+}
+
+// Events from the command line and over HTTP, a vendor with faults, an account that is cut off for a while, and kills in the
+// middle: every event is delivered or in the state that it belongs in, none is charged twice, what is settled is what the vendor
+// charged, no limit is exceeded as the vendor counts, and the chain holds.
+func TestPaidCallsAreDeliveredThroughKillsAndFaults(t *testing.T) {
+	count, lines, lives := 300, 12, 1
+	if os.Getenv("TAPYR_SOAK") != "" {
+		count, lines, lives = 3000, 150, 12
+	}
+	// Not all fit at once: some wait for what others give back.
+	r := newPaidRun(t, fmt.Sprint(count*2-count/4))
+	r.do("spend", "publish", "tapyr.yaml", "--change", "CR-1", "--approve", "routing:ALICE", "--approve", "budget:BOB")
+	calls, posts := paidEvents(count, lines)
 	run := r.start()
 	posted := make(chan error, 1)
 	go func() {
