@@ -181,7 +181,7 @@ func newInspectMatchCommand() *Command {
 			&cli.StringFlag{Name: "path", Usage: "the `PATH` after the base URL, concrete or templated, with a query if the limits look at it"},
 			&cli.StringSliceFlag{Name: "var", KeepSpace: true, Usage: "a variable, `NAME=VALUE`; repeatable"},
 			&cli.BoolFlag{Name: "auth", Usage: "it is a token or login request"},
-			setFlag(), formatFlag("table", "json", "csv", "markdown"), outputFlag(),
+			atFlag(), setFlag(), formatFlag("table", "json", "csv", "markdown"), outputFlag(),
 		},
 		Run: runInspectMatch,
 	}
