@@ -173,17 +173,8 @@ func newInspectMatchCommand() *Command {
 			{Comment: "a request that a job declares", Line: "tapyr inspect match examples/meraki --provider meraki --method GET --path /organizations/1/networks"},
 			{Comment: "with a variable that the path does not tell", Line: "tapyr inspect match examples/meraki --provider meraki --path /networks/N_1/clients --var organizationId=1 --format json"},
 		},
-		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "provider", Usage: "the `NAME` of the provider"},
-			&cli.StringFlag{Name: "account", Usage: "the `NAME` of the account; the provider's only one, if not given"},
-			&cli.StringFlag{Name: "target", Usage: "the `NAME` of the target"},
-			&cli.StringFlag{Name: "method", Value: "GET", Usage: "the HTTP `METHOD`"},
-			&cli.StringFlag{Name: "path", Usage: "the `PATH` after the base URL, concrete or templated, with a query if the limits look at it"},
-			&cli.StringSliceFlag{Name: "var", KeepSpace: true, Usage: "a variable, `NAME=VALUE`; repeatable"},
-			&cli.BoolFlag{Name: "auth", Usage: "it is a token or login request"},
-			atFlag(), setFlag(), formatFlag("table", "json", "csv", "markdown"), outputFlag(),
-		},
-		Run: runInspectMatch,
+		Flags: append(requestFlags(""), atFlag(), setFlag(), formatFlag("table", "json", "csv", "markdown"), outputFlag()),
+		Run:   runInspectMatch,
 	}
 }
 
@@ -207,15 +198,7 @@ type matchLimitJSON struct {
 }
 
 func runInspectMatch(call *Call) error {
-	config, err := call.loadChanged()
-	if err != nil {
-		return err
-	}
-	provider, err := call.oneProvider(config)
-	if err != nil {
-		return err
-	}
-	request, job, err := call.matchRequest(provider)
+	config, provider, request, job, err := call.inspectedRequest()
 	if err != nil {
 		return err
 	}
@@ -230,6 +213,31 @@ func runInspectMatch(call *Call) error {
 		out.Limits = append(out.Limits, matchLimitJSON{l.Spec.Name, l.Spec.Kind, v.Applies, v.Key, v.Cost, v.Why})
 	}
 	return writeMatch(call, out)
+}
+
+// requestFlags say which request is looked at, the path being the given one where it is left out; read with Call.inspectedRequest.
+func requestFlags(path string) []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "provider", Usage: "the `NAME` of the provider"},
+		&cli.StringFlag{Name: "account", Usage: "the `NAME` of the account; the provider's only one, if not given"},
+		&cli.StringFlag{Name: "target", Usage: "the `NAME` of the target"},
+		&cli.StringFlag{Name: "method", Value: "GET", Usage: "the HTTP `METHOD`"},
+		&cli.StringFlag{Name: "path", Value: path, Usage: "the `PATH` after the base URL, concrete or templated, with a query if the limits look at it"},
+		&cli.StringSliceFlag{Name: "var", KeepSpace: true, Usage: "a variable, `NAME=VALUE`; repeatable"},
+		&cli.BoolFlag{Name: "auth", Usage: "it is a token or login request"},
+	}
+}
+
+// inspectedRequest reads the documents and the request that the flags describe.
+func (c *Call) inspectedRequest() (config *validate.Config, provider *validate.Provider, r *match.Request, job string, err error) {
+	if config, err = c.loadChanged(); err != nil {
+		return nil, nil, nil, "", err
+	}
+	if provider, err = c.oneProvider(config); err != nil {
+		return nil, nil, nil, "", err
+	}
+	r, job, err = c.matchRequest(provider)
+	return config, provider, r, job, err
 }
 
 // matchRequest makes the request of the flags. A concrete path is matched to the jobs' endpoints, which gives variables.

@@ -24,33 +24,18 @@ func newInspectResponseCommand() *Command {
 			{Comment: "a refusal", Line: "tapyr inspect response examples/meraki --status 429 --header 'Retry-After: 30' --path /organizations/1/networks"},
 			{Comment: "what a success teaches, as JSON", Line: "tapyr inspect response examples/aruba-central --path /monitoring/v1/clients --status 200 --header 'X-RateLimit-Limit-day: 5000' --header 'X-RateLimit-Remaining-day: 1200' --format json"},
 		},
-		Flags: []cli.Flag{
+		Flags: append(requestFlags("/"),
 			&cli.IntFlag{Name: "status", Value: 200, Usage: "the response's `STATUS`; 0 for no answer"},
 			&cli.StringSliceFlag{Name: "header", KeepSpace: true, Usage: "a response header, `NAME: VALUE`; repeatable"},
 			&cli.StringFlag{Name: "body", Usage: "the response's body, `TEXT`"},
-			&cli.StringFlag{Name: "provider", Usage: "the `NAME` of the provider"},
-			&cli.StringFlag{Name: "account", Usage: "the `NAME` of the account; the provider's only one, if not given"},
-			&cli.StringFlag{Name: "target", Usage: "the `NAME` of the target"},
-			&cli.StringFlag{Name: "method", Value: "GET", Usage: "the HTTP `METHOD` of the request"},
-			&cli.StringFlag{Name: "path", Value: "/", Usage: "the request's `PATH` after the base URL"},
-			&cli.StringSliceFlag{Name: "var", KeepSpace: true, Usage: "a variable, `NAME=VALUE`; repeatable"},
-			&cli.BoolFlag{Name: "auth", Usage: "it was a token or login request"},
 			atFlag(), zoneFlag(), setFlag(), formatFlag("table", "json", "markdown"), outputFlag(),
-		},
+		),
 		Run: runInspectResponse,
 	}
 }
 
 func runInspectResponse(call *Call) error {
-	config, err := call.loadChanged()
-	if err != nil {
-		return err
-	}
-	provider, err := call.oneProvider(config)
-	if err != nil {
-		return err
-	}
-	request, _, err := call.matchRequest(provider)
+	config, provider, request, _, err := call.inspectedRequest()
 	if err != nil {
 		return err
 	}
