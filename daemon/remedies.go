@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/tapyr/tapyr/plan"
 )
@@ -23,9 +24,9 @@ func newAdvice(in plan.Input, of *plan.Plan) *advice {
 }
 
 // Remedies are changes with which the scopes of a snapshot's plan that are most over their budgets would fit, as tapyr plan tells them.
-// The first call for a plan begins to look for them, and each waits until they are there or ctx ends; then ready is false, and a later
+// The first call for a plan begins to look for them, and each waits until they are there, patience or ctx ends; then ready is false, and a later
 // call may have them. Of a plan that is no longer in force nothing is told.
-func (d *Daemon) Remedies(ctx context.Context, of *plan.Plan) (remedies []plan.Remedy, ready bool) {
+func (d *Daemon) Remedies(ctx context.Context, of *plan.Plan, patience time.Duration) (remedies []plan.Remedy, ready bool) {
 	if of == nil || of.Feasible {
 		return nil, true
 	}
@@ -50,6 +51,8 @@ func (d *Daemon) Remedies(ctx context.Context, of *plan.Plan) (remedies []plan.R
 	case <-a.done:
 		return a.remedies, true
 	case <-ctx.Done():
+		return nil, false
+	case <-time.After(patience):
 		return nil, false
 	}
 }

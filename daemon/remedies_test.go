@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tapyr/tapyr/daemon"
 )
@@ -21,8 +22,8 @@ func TestRemediesOfThePlanInForce(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, _ = r.daemon.Remedies(ctx, s.Plan) // begins to look, and does not wait
-	found, ready := r.daemon.Remedies(t.Context(), s.Plan)
+	_, _ = r.daemon.Remedies(ctx, s.Plan, time.Minute) // begins to look, and does not wait
+	found, ready := r.daemon.Remedies(t.Context(), s.Plan, time.Minute)
 	kinds := make([]string, 0, len(found))
 	for _, one := range found {
 		kinds = append(kinds, one.Kind)
@@ -33,7 +34,7 @@ func TestRemediesOfThePlanInForce(t *testing.T) {
 	if !ready || !slices.Contains(kinds, "interval") || !slices.Contains(kinds, "max") {
 		t.Errorf("%v %+v", ready, found)
 	}
-	again, _ := r.daemon.Remedies(t.Context(), s.Plan)
+	again, _ := r.daemon.Remedies(t.Context(), s.Plan, time.Minute)
 	if len(again) == 0 || &again[0] != &found[0] {
 		t.Error("they were looked for again")
 	}
@@ -45,7 +46,7 @@ func TestRemediesOfThePlanInForce(t *testing.T) {
 	r.daemon.Reload()
 	r.until("a feasible plan", func() bool { return r.daemon.Snapshot().PlanFeasible })
 	for _, p := range []*daemon.Snapshot{new(daemon.Snapshot), &s} {
-		if found, ready := r.daemon.Remedies(t.Context(), p.Plan); len(found) > 0 || !ready {
+		if found, ready := r.daemon.Remedies(t.Context(), p.Plan, time.Minute); len(found) > 0 || !ready {
 			t.Errorf("of a plan that is not in force: %+v", found)
 		}
 	}

@@ -78,14 +78,12 @@ const (
 // remedies are those of a plan, as far as they are found in time.
 func (s *server) remedies(ctx context.Context, of *plan.Plan, patience time.Duration) (remedies []plan.Remedy, ready bool) {
 	d, ok := s.Daemon.(interface {
-		Remedies(ctx context.Context, of *plan.Plan) ([]plan.Remedy, bool)
+		Remedies(ctx context.Context, of *plan.Plan, patience time.Duration) ([]plan.Remedy, bool)
 	})
 	if !ok {
 		return nil, true
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	return d.Remedies(ctx, of)
+	return d.Remedies(ctx, of, patience)
 }
 
 func (s *server) plan(w http.ResponseWriter, r *http.Request) {

@@ -221,9 +221,9 @@ type advised struct {
 	remedies []plan.Remedy
 }
 
-func (a *advised) Remedies(ctx context.Context, of *plan.Plan) ([]plan.Remedy, bool) {
-	if a.remedies == nil {
-		<-ctx.Done()
+func (a *advised) Remedies(_ context.Context, of *plan.Plan, patience time.Duration) ([]plan.Remedy, bool) {
+	if patience <= 0 {
+		panic("for ever")
 	}
 	return a.remedies, a.remedies != nil && of != nil
 }
