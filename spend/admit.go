@@ -72,6 +72,7 @@ func (m *Machine) Admit(ctx context.Context, now time.Time, a Admission) (Outcom
 	if err := a.check(); err != nil {
 		return Outcome{}, err
 	}
+	ctx = book.EventKey(m.policy, a.EventID).Expect(ctx)
 	return m.run(ctx, now, func(s *step) (Outcome, error) { return s.admit(a) })
 }
 

@@ -197,7 +197,14 @@ func (s *Spend) try(group []*spendJob, join bool) (_ []*spendJob, err error) {
 			tx.rollback()
 		}
 	}()
+	fetched := 0
 	for i := 0; i < len(group); i++ {
+		if i == fetched {
+			if err := tx.fetch(group[i:]); err != nil {
+				return group, spendError("read", err)
+			}
+			fetched = len(group)
+		}
 		if err := tx.run(group[i]); err != nil {
 			return group, err
 		}

@@ -22,6 +22,8 @@ type spendTx struct {
 	readOnly bool
 	prepared map[string]*sqlite3.SQLiteStmt
 	args     []driver.NamedValue // of the statement that runs
+	values   []driver.Value      // of the rows that are being written
+	many     map[spendMany]string
 
 	// records are what is known of the database, nil for a record that it does not have; dirty are those that it does not know
 	// yet, in the order of their first writing.
@@ -53,7 +55,7 @@ var errSpendReadOnly = errors.New("write in a view: use Update")
 
 func newSpendTx(c *sqlite3.SQLiteConn) *spendTx {
 	return &spendTx{
-		conn: c, prepared: make(map[string]*sqlite3.SQLiteStmt),
+		conn: c, prepared: make(map[string]*sqlite3.SQLiteStmt), many: make(map[spendMany]string),
 		records: make(map[book.Key]book.Record), isDirty: make(map[book.Key]bool), dataVersion: -1,
 	}
 }

@@ -46,6 +46,21 @@ type Tx interface {
 	List(kind Kind, policy string) iter.Seq2[Record, error]
 }
 
+// expected is the context's key for a hint.
+type expected struct{}
+
+// Expect makes a context for Store.Update which tells that the transaction will ask for the record of this key: a store that commits
+// many transactions together can read for all of them at once. It is a hint, and nothing depends on it.
+func (k Key) Expect(ctx context.Context) context.Context {
+	return context.WithValue(ctx, expected{}, k)
+}
+
+// ExpectedIn reads the hint of a context; false where there is none.
+func (k *Key) ExpectedIn(ctx context.Context) (ok bool) {
+	*k, ok = ctx.Value(expected{}).(Key)
+	return ok
+}
+
 // Query says which events of a policy are meant. Fields that are zero do not restrict.
 type Query struct {
 	// Policy is always set.

@@ -85,10 +85,58 @@ func RestoreUnits(text string) (Units, error) {
 }
 
 // Add is u + v.
-func (u Units) Add(v Units) Units { return must(exact.Add, u, v) }
+func (u Units) Add(v Units) Units {
+	if u.d.Negative || v.d.Negative {
+		return must(exact.Add, u, v)
+	}
+	var w Units
+	x, y, ok := aligned(&u, &v, &w.d)
+	if !ok {
+		return must(exact.Add, u, v)
+	}
+	w.d.Coeff.Add(x, y)
+	return w
+}
 
 // Sub is u - v. It may be negative.
-func (u Units) Sub(v Units) Units { return must(exact.Sub, u, v) }
+func (u Units) Sub(v Units) Units {
+	if u.d.Negative || v.d.Negative {
+		return must(exact.Sub, u, v)
+	}
+	var w Units
+	x, y, ok := aligned(&u, &v, &w.d)
+	if !ok || x.Cmp(y) < 0 {
+		return must(exact.Sub, u, v)
+	}
+	w.d.Coeff.Sub(x, y)
+	return w
+}
+
+// aligned are the coefficients of two amounts for the smaller of their exponents, which it puts into w: what a sum of amounts that
+// are not negative needs, without the contexts and the traps of general arithmetic. ok is false where the exponents are far apart.
+func aligned(u, v *Units, w *apd.Decimal) (x, y *apd.BigInt, ok bool) {
+	x, y, w.Exponent = &u.d.Coeff, &v.d.Coeff, u.d.Exponent
+	switch apart := u.d.Exponent - v.d.Exponent; {
+	case apart == 0:
+	case apart > 0 && apart < int32(len(tens)):
+		x, w.Exponent = new(apd.BigInt).Mul(x, tens[apart]), v.d.Exponent
+	case apart < 0 && -apart < int32(len(tens)):
+		y = new(apd.BigInt).Mul(y, tens[-apart])
+	default:
+		return nil, nil, false
+	}
+	return x, y, true
+}
+
+// tens are the powers of ten that an int64 holds.
+var tens = func() (powers [19]*apd.BigInt) {
+	n := int64(1)
+	for i := range powers {
+		powers[i] = apd.NewBigInt(n)
+		n *= 10 // beyond the last it would overflow, and is not used
+	}
+	return powers
+}()
 
 // Mul is u * v.
 func (u Units) Mul(v Units) Units { return must(exact.Mul, u, v) }
