@@ -216,5 +216,9 @@ func decisionOf(tx book.Tx, e *book.Event) (Decision, error) {
 		route := e.Route
 		d.Route = &route
 	}
+	if e.State == book.Settled {
+		actual := e.Actual
+		d.ActualUnits = &actual
+	}
 	return d, nil
 }

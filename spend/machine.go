@@ -60,8 +60,10 @@ type Decision struct {
 	Route *string `json:"route"`
 	// ReservedUnits is the cost that was reserved; 0 without a route.
 	ReservedUnits book.Units `json:"reserved_units"`
-	PolicyVersion string     `json:"policy_version"`
-	PreviousHash  string     `json:"previous_hash"`
+	// ActualUnits is what was really spent, once the event is settled; null before.
+	ActualUnits   *book.Units `json:"actual_units,omitempty"`
+	PolicyVersion string      `json:"policy_version"`
+	PreviousHash  string      `json:"previous_hash"`
 	// State is where the event stands now.
 	State book.State `json:"state"`
 	// At is when the decision was made, and EntryHash its entry in the chain.

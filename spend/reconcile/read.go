@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/tapyr/tapyr/spend/book"
 )
@@ -142,6 +143,9 @@ func open(r io.Reader) (*csv.Reader, []string, error) {
 	in.Comma = separator(header)
 	in.FieldsPerRecord = -1 // a short row is a bad row, not the end
 	names, err := in.Read()
+	if errors.Is(err, io.EOF) {
+		return nil, nil, errors.New("it is empty; want a header with the names of columns, such as event_id,amount,settled_at")
+	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("header: %w; want the names of columns, such as event_id,amount,settled_at", err)
 	}
@@ -233,6 +237,9 @@ func (p *places) row(record []string, unit string) (row Row, reason string) {
 	var ok bool
 	if row.EventID, ok = p.event.of(record); !ok {
 		return row, "has no event id"
+	}
+	if !utf8.ValidString(row.EventID) {
+		return row, fmt.Sprintf("event id %q is not UTF-8; save the file as UTF-8", row.EventID)
 	}
 	text, ok := p.amount.of(record)
 	if !ok {

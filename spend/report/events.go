@@ -8,6 +8,7 @@ import (
 	"io"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -74,7 +75,7 @@ func ReadEvents(r io.Reader) iter.Seq2[Event, error] {
 
 func parseEvent(text []byte) (e Event, reason string) {
 	if err := jsonv2.Unmarshal(text, &e); err != nil {
-		return e, err.Error()
+		return e, strings.TrimPrefix(err.Error(), "jsontext: ")
 	}
 	switch {
 	case e.EventID == "":

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -123,6 +124,9 @@ func (l *line) takeFlag(words []string) (flagWord, int, error) {
 	if definition == nil {
 		known := flagNames(l.path)
 		l.command().walk(func(c *Command) { known = append(known, flagNames([]*Command{c})...) })
+		if _, err := strconv.ParseFloat(words[0], 64); err == nil { // somebody meant a number
+			return flag, 0, usageErrorf(l.command(), "", "%q looks like a flag; if it is meant as an argument, put -- before it", words[0])
+		}
 		return flag, 0, usageErrorf(l.command(), nearest(dashed(flag.name), known), "unknown flag %q", dashed(flag.name))
 	}
 	if flag.hasValue || !takesValue(definition) {

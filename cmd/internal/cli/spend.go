@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -133,6 +134,9 @@ func outcomeFields(o spend.Outcome) []field {
 		{"state", string(o.State)},
 		{"at", instantText(o.At)},
 		{"entry_hash", o.EntryHash},
+	}
+	if o.ActualUnits != nil {
+		fields = slices.Insert(fields, 5, field{"actual_units", o.ActualUnits.String()})
 	}
 	if o.Repeated {
 		fields = append(fields, field{"repeated", "yes; nothing was changed"})

@@ -329,7 +329,9 @@ func rehearsalReport(out rehearsalJSON) *reportView {
 	for _, s := range res.Mix {
 		mix.rows = append(mix.rows, plain(s.Capability, s.RouteClass, fmt.Sprint(s.Events), percentOf(s.Part), s.Units.String()))
 	}
-	r.sections = append(r.sections, section{title: "Mix of routes", table: mix})
+	if len(mix.rows) > 0 {
+		r.sections = append(r.sections, section{title: "Mix of routes", table: mix})
+	}
 	if len(out.Changes) > 0 {
 		changes := &table{columns: []column{{title: "Capability", fit: fitCut}, {title: "Route class", fit: fitCut}, {title: "Before", right: true}, {title: "After", right: true}, {title: "Units", right: true}}}
 		for _, c := range out.Changes {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -147,6 +148,10 @@ func runSpendReconcile(call *Call) error {
 			return err
 		}
 		result, err = reconcile.Run(call.Ctx(), store, policy, call.Now(), reconcile.Read(in, columns, r.Unit), options)
+		var storage *book.StorageError
+		if err != nil && !errors.As(err, &storage) && call.Ctx().Err() == nil {
+			err = fmt.Errorf("%s: %w", call.Args().First(), err) // of the file, then
+		}
 		return err
 	})
 	if err != nil {
