@@ -85,7 +85,7 @@ func (e *Engine) decide(now int64, r *record, retry bool, deadline int64) (Ticke
 	r.arrived, r.deadline, r.retry, r.allowed = now, deadline, retry, true
 	p := r.prepared
 	cl := classOf(p.priority, retry)
-	if p.breakersClosed() && p.fits(now, cl) {
+	if !e.full(p.account) && p.breakersClosed() && p.fits(now, cl) {
 		e.grant(now, r, cl)
 		return r.ticket(), true, nil
 	}
@@ -98,13 +98,18 @@ func (e *Engine) decide(now int64, r *record, retry bool, deadline int64) (Ticke
 		e.refuse(r, refused)
 		return 0, false, refused
 	}
-	if e.lacking(now, p) == 0 && !e.blocked(now, r) {
+	if !e.full(p.account) && e.lacking(now, p) == 0 && !e.blocked(now, r) {
 		e.countShadows(now, p, cl)
 		e.grant(now, r, cl)
 		return r.ticket(), true, nil
 	}
 	e.wait(now, r)
 	return r.ticket(), false, nil
+}
+
+// full tells whether so many requests are in flight, of all or of an account, that no other may go.
+func (e *Engine) full(a *account) bool {
+	return e.maxFlying > 0 && e.flying >= e.maxFlying || e.maxFlyingEach > 0 && a.flying >= e.maxFlyingEach
 }
 
 // fits is the short way: it tells that a request may go, without a look at anything but its scopes. false means: look closer.
@@ -283,6 +288,8 @@ func (e *Engine) grant(now int64, r *record, cl class) {
 	r.becomeFlying()
 	r.granted = now
 	p := r.prepared
+	e.flying++
+	p.account.flying++
 	for i := range p.entries {
 		en := &p.entries[i]
 		s := en.scope

@@ -32,6 +32,8 @@ type Engine struct {
 
 	// serverSide: the engine stands for the vendor.
 	serverSide bool
+	// maxFlying and maxFlyingEach bound the requests in flight, of all and of each account; 0 is no bound. flying counts them.
+	maxFlying, maxFlyingEach, flying int
 	// keepKeys: no key is dropped.
 	keepKeys bool
 	hand     uint32 // the place that sweep looked at last
@@ -58,6 +60,9 @@ type Options struct {
 	// OnWindow is called with each window of a quota that has a grant or a response, when it is over. The report is the
 	// receiver's. Nil for nobody.
 	OnWindow func(*WindowReport)
+	// MaxInFlight bounds the requests in flight of all providers together, MaxInFlightEach those of each account; 0 is no bound. They
+	// protect the machine, not a vendor: who waits for a slot waits in the order of priorities, and holds up no other account.
+	MaxInFlight, MaxInFlightEach int
 	// KeepKeys keeps what is known of keys that are no longer used, for reports over all time.
 	KeepKeys bool
 }
@@ -71,6 +76,7 @@ func newEngine(config *validate.Config, options Options, serverSide bool) *Engin
 	e := &Engine{
 		config: config, observer: options.Observer, onWindow: options.OnWindow, keepKeys: options.KeepKeys,
 		providers: make(map[string]*provider), accounts: make(map[string]*account), symbols: newSymbols(),
+		maxFlying: options.MaxInFlight, maxFlyingEach: options.MaxInFlightEach,
 		now: -never, noMore: noQuotaMore(), records: make([]*record, 1), serverSide: serverSide, wakeAt: never,
 	}
 	for _, source := range config.Providers {

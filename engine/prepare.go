@@ -98,6 +98,7 @@ type account struct {
 	targets  map[string]map[string]string // the variables of each declared target
 	breaker  breaker
 	hosts    map[string]*breaker // by target
+	flying   int                 // requests in flight
 }
 
 // priorityOf numbers the classes, the most urgent highest.

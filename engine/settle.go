@@ -196,6 +196,8 @@ func (e *Engine) Release(now int64, t Ticket) bool {
 	}
 	now = e.tick(now)
 	p := r.prepared
+	e.flying--
+	p.account.flying--
 	for i := range p.entries {
 		en := &p.entries[i]
 		en.scope.pins--

@@ -120,6 +120,9 @@ func (e *Engine) blockedAt(now int64, r *record) int {
 		if w == r || w.prepared.priority < r.prepared.priority {
 			return false
 		}
+		if e.full(w.prepared.account) { // whatever else is there, it cannot go
+			return true
+		}
 		first = min(first, e.firstBlocked(now, w, r.prepared, first))
 		return first > 0
 	})
@@ -176,6 +179,10 @@ func (e *Engine) passWaiters(now int64) (any bool) {
 	e.eachWaiter(func(r *record) bool {
 		p := r.prepared
 		e.freshen(now, p)
+		if e.full(p.account) { // until a release, which is another pass; meanwhile it holds up nobody
+			e.wakeAt = min(e.wakeAt, r.deadline)
+			return true
+		}
 		if !e.marked(p) && e.lacking(now, p) == 0 && e.refusal(now, r, r.class()) == nil {
 			e.unwait(r)
 			e.countShadows(now, p, r.class())
@@ -263,6 +270,9 @@ func (e *Engine) tooLate(now int64, r *record) *RefusedError {
 			at = i
 			break
 		}
+	}
+	if at < 0 && e.full(p.account) {
+		return &RefusedError{Reason: DeadlineExceeded, Provider: p.account.provider.name, Key: p.account.name}
 	}
 	if at < 0 {
 		at = max(0, e.blockedAt(now, r))
