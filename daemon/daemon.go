@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/tapyr/tapyr/daemon/client"
 	"github.com/tapyr/tapyr/daemon/dispatch"
@@ -78,6 +79,7 @@ type Daemon struct {
 	listed   map[string]ledger.Inventory // what instances have told, by name
 	started  map[string]int64            // when instances started last, by name, those of earlier processes included
 	paused   map[string]bool
+	lines    map[string]*semaphore.Weighted // of those that stand at the gate, by job
 	config   ConfigState
 	plan     *plan.Plan
 	advice   *advice // of plan
@@ -125,7 +127,8 @@ func New(o Options) *Daemon {
 		options: o, redactor: client.NewRedactor(), door: newDoor(), watch: newWatch(), stopping: make(chan struct{}),
 		wake: make(chan struct{}, 1), reloads: make(chan struct{}, 1), startedAt: time.Now(), wall: wallClock, history: schedule.NewHistory(),
 		running: make(map[string]*run), waiting: make(map[*run]WaitingRequest), jobs: make(map[string]*jobRecord),
-		accounts: make(map[string]*accountRecord), listed: make(map[string]ledger.Inventory), paused: make(map[string]bool), started: make(map[string]int64), planWhy: "start",
+		accounts: make(map[string]*accountRecord), listed: make(map[string]ledger.Inventory), paused: make(map[string]bool),
+		started: make(map[string]int64), lines: make(map[string]*semaphore.Weighted), planWhy: "start",
 		machines: make(map[string]*dispatch.Machine),
 	}
 	d.outbox, d.reconciler = newOutbox(d), newReconciler(d)
@@ -289,7 +292,9 @@ func (d *Daemon) takeRun(w *world, j *validate.Job, from *ledger.Run) {
 // install puts a world in force, with an engine that begins where a snapshot was taken. It requires mu, and that the door is
 // closed.
 func (d *Daemon) install(w *world, snapshot *engine.Snapshot) {
-	e := engine.New(w.config, engine.Options{Observer: d.watch})
+	e := engine.New(w.config, engine.Options{
+		Observer: d.watch, MaxInFlight: w.settings.inFlight, MaxInFlightEach: w.settings.inFlightEach,
+	})
 	if snapshot != nil {
 		if skipped := e.Restore(d.wall(), snapshot); skipped > 0 {
 			d.log.Info("what the documents no longer know was left out of the state", "scopes", skipped)

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/tapyr/tapyr/engine"
 )
 
@@ -93,6 +95,8 @@ func (d *door) leave() {
 // ask is a kind of request that is asked for again and again: an instance's, or an account's token request.
 type ask struct {
 	request engine.Request
+	// line bounds how many of its job stand at the gate; nil for requests of no job.
+	line *semaphore.Weighted
 	// subject is nil where the provider has nothing to learn.
 	subject *subject
 
@@ -140,6 +144,11 @@ type pass struct {
 // acquire waits until a request may go, in whatever engine is in force by then. The error is an *engine.RefusedError, an
 // *engine.RequestError, errStopping, or the context's.
 func (d *Daemon) acquire(ctx context.Context, a *ask, retry bool, deadlineNanos int64) (*pass, error) {
+	leave, err := d.queue(ctx, a, time.Duration(deadlineNanos-d.now()))
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	for {
 		w, err := d.door.enter(ctx)
 		if err != nil {

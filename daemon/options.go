@@ -45,6 +45,10 @@ const (
 	// defaultFlush is how often counts are written, defaultRetention how long the journal is kept.
 	defaultFlush     = 5 * time.Second
 	defaultRetention = 35 * 24 * time.Hour
+	// defaultInFlight is how many requests may be under way, defaultInFlightEach how many of one account: enough for a vendor far away,
+	// and few enough for the descriptors that a process has.
+	defaultInFlight     = 256
+	defaultInFlightEach = 64
 	// defaultGrace is how long running requests may take at the end.
 	defaultGrace = 20 * time.Second
 )
@@ -54,11 +58,16 @@ type settings struct {
 	statePath        string
 	flush, retention time.Duration
 	listen           string
+	// inFlight bounds the requests under way, inFlightEach those of each account.
+	inFlight, inFlightEach int
 	token            *schema.SecretRef
 }
 
 func settingsOf(c *validate.Config) (settings, error) {
-	s := settings{statePath: defaultStatePath, flush: defaultFlush, retention: defaultRetention, listen: defaultListen}
+	s := settings{
+		statePath: defaultStatePath, flush: defaultFlush, retention: defaultRetention, listen: defaultListen,
+		inFlight: defaultInFlight, inFlightEach: defaultInFlightEach,
+	}
 	if c.Settings.Spec == nil {
 		return s, nil
 	}
@@ -70,6 +79,12 @@ func settingsOf(c *validate.Config) (settings, error) {
 		s.statePath = state.Path
 	}
 	s.flush, s.retention = state.FlushInterval.Or(s.flush), state.JournalRetention.Or(s.retention)
+	if most := c.Settings.Spec.Budget.MaxInFlight; most != nil {
+		s.inFlight = *most
+	}
+	if each := c.Settings.Spec.Budget.MaxInFlightPerAccount; each != nil {
+		s.inFlightEach = *each
+	}
 	if status.Listen != "" {
 		s.listen = status.Listen
 	}

@@ -56,7 +56,7 @@ func (d *Daemon) newRun(w *world, i *schedule.Instance, now int64) (*run, error)
 		return nil, fmt.Errorf("job %q: no such target %q of account %q", j.Name, i.Target, j.Account.Name)
 	}
 	r.pager, r.harvest = w.paging[j.Name].Begin(), w.jobs[j.Name].Begin()
-	r.ask.request, r.ask.subject = askOf(w, i), subjectOf(w, i)
+	r.ask.request, r.ask.subject, r.ask.line = askOf(w, i), subjectOf(w, i), d.line(j.Name)
 	return r, nil
 }
 

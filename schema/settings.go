@@ -22,6 +22,11 @@ type BudgetSettings struct {
 	ReplanInterval *Duration `json:"replanInterval,omitempty" jsonschema:"default=5m"`
 	// RetryOverhead is the part of requests that are retries, until there is a history.
 	RetryOverhead *Decimal `json:"retryOverhead,omitempty" jsonschema:"minimum=0,maximum=100,default=0.05"`
+	// MaxInFlight is how many requests may be under way at once, of all accounts together. It protects this machine, not a vendor, and no
+	// plan counts on it.
+	MaxInFlight *int `json:"maxInFlight,omitempty" jsonschema:"minimum=1,maximum=100000,default=256"`
+	// MaxInFlightPerAccount is how many of them may be of one account.
+	MaxInFlightPerAccount *int `json:"maxInFlightPerAccount,omitempty" jsonschema:"minimum=1,maximum=100000,default=64"`
 }
 
 // StateSettings says where state is kept.
