@@ -134,6 +134,7 @@ func (d *Daemon) start(work context.Context, instance *schedule.Instance, now in
 
 // finish publishes what a run has brought, and writes down how it went.
 func (d *Daemon) finish(r *run) {
+	defer r.harvest.Drop()
 	var written int64
 	good := r.status == statusOK || r.status == statusPartial
 	if good {
@@ -223,9 +224,20 @@ func (d *Daemon) takeItems(r *run, now time.Time) {
 	d.keeper.Inventory(stored)
 	before := len(d.world.schedule.Instances(present.Children[0].Name))
 	if d.world.schedule.SetItems(instance, items) {
+		d.forgetGone(now)
 		d.planWhy = "inventory"
 		d.log.Info("an inventory changed", "instance", instance.Name, "items", len(items),
 			"instances", len(d.world.schedule.Instances(present.Children[0].Name)), "before", before)
+	}
+}
+
+// forgetGone forgets what instances have listed whose own item has gone. It requires mu.
+func (d *Daemon) forgetGone(now time.Time) {
+	for name, one := range d.listed {
+		if d.world.kept.Job(one.Job) != nil && d.world.schedule.Instance(name) == nil {
+			delete(d.listed, name)
+			d.keeper.Inventory(ledger.Inventory{Job: one.Job, Instance: name, At: now, Gone: true})
+		}
 	}
 }
 

@@ -60,7 +60,7 @@ type settings struct {
 	listen           string
 	// inFlight bounds the requests under way, inFlightEach those of each account.
 	inFlight, inFlightEach int
-	token            *schema.SecretRef
+	token                  *schema.SecretRef
 }
 
 func settingsOf(c *validate.Config) (settings, error) {

@@ -44,7 +44,37 @@ func (d *Daemon) reload(ctx context.Context) {
 	d.restart(ctx, w, "reload")
 	old.close()
 	d.reloadPaid(ctx, w)
+	d.mu.Lock()
+	d.forget(w)
+	d.mu.Unlock()
 	d.log.Info("new documents are in force", "generation", generation, "jobs", len(w.kept.Jobs))
+}
+
+// forget lets go of what is known of jobs and accounts that the documents no longer have. It requires mu.
+func (d *Daemon) forget(w *world) {
+	has := func(job string) bool { return w.config.Job(job) != nil }
+	for job := range d.jobs {
+		if !has(job) {
+			delete(d.jobs, job)
+		}
+	}
+	for job := range d.paused {
+		if !has(job) {
+			delete(d.paused, job)
+		}
+	}
+	for job := range d.lines {
+		if !has(job) {
+			delete(d.lines, job)
+		}
+	}
+	for account := range d.accounts {
+		if w.config.Account(account) == nil {
+			delete(d.accounts, account)
+		}
+	}
+	d.history.Keep(has)
+	d.series.Keep(has)
 }
 
 // load makes a world of the documents as they are now.

@@ -84,6 +84,8 @@ type Inventory struct {
 	At time.Time
 	// Items are the variables of each item, in the order in which the provider listed them.
 	Items []map[string]string
+	// Gone tells that the instance is no more: what it found is forgotten. Only changes have it.
+	Gone bool
 }
 
 // Run is one run of one instance of a job.

@@ -17,7 +17,7 @@ type RecorderOptions struct {
 	// each count is written as it is. Nil is no further bound. It is called under the recorder's lock.
 	LeaseOf func(provider, limit string) int64
 	// MaxRows bounds the journal rows that wait for a store that fails; default 200,000. Beyond it the oldest are dropped, and
-	// counted: counts are never dropped.
+	// counted: counts are never dropped. So many runs wait at most, too, and of inventories the last of each instance.
 	MaxRows int
 }
 
@@ -40,6 +40,10 @@ type Recorder struct {
 	dropped  int64
 	items    []Inventory
 	runs     []Run
+	// leavingItems and leavingRuns are how many of them a flush under way has taken.
+	leavingItems, leavingRuns int
+	// thinAt is how many items are too many.
+	thinAt int
 
 	flushing sync.Mutex // held by the one flush under way
 }
@@ -68,7 +72,7 @@ func NewRecorder(options RecorderOptions) *Recorder {
 		options.MaxRows = 200_000
 	}
 	return &Recorder{
-		options: options, counters: map[CounterKey]*recorded[Counter]{}, minutes: map[CounterKey]*recorded[Minute]{},
+		options: options, thinAt: leastThin, counters: map[CounterKey]*recorded[Counter]{}, minutes: map[CounterKey]*recorded[Minute]{},
 	}
 }
 
@@ -140,13 +144,46 @@ func (r *Recorder) Inventory(i Inventory) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.items = append(r.items, i)
+	if len(r.items) >= r.thinAt {
+		r.thin()
+	}
 }
 
 // Run notes how a run went.
 func (r *Recorder) Run(run Run) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if len(r.runs) >= r.options.MaxRows {
+		n := max((len(r.runs)-r.leavingRuns)/10, 1)
+		from := min(r.leavingRuns, len(r.runs)-n)
+		if r.leavingRuns > from { // all are leaving: the new one is the one too many
+			r.dropped++
+			return
+		}
+		r.runs = slices.Delete(r.runs, from, from+n)
+		r.dropped += int64(n)
+	}
 	r.runs = append(r.runs, run)
+}
+
+// leastThin is how many items a Recorder lets wait before it looks which of them are out of date.
+const leastThin = 1000
+
+// thin keeps the last item of each instance: a store may fail for long, while jobs go on. It requires mu.
+func (r *Recorder) thin() {
+	last := make(map[[2]string]int)
+	for at := r.leavingItems; at < len(r.items); at++ {
+		last[[2]string{r.items[at].Job, r.items[at].Instance}] = at
+	}
+	kept := r.items[:r.leavingItems]
+	for at := r.leavingItems; at < len(r.items); at++ {
+		if one := r.items[at]; last[[2]string{one.Job, one.Instance}] == at {
+			kept = append(kept, one)
+		}
+	}
+	clear(r.items[len(kept):])
+	r.items = kept
+	r.thinAt = max(leastThin, 2*len(kept))
 }
 
 // Waiting tells how many journal rows the store has not taken, and how many were dropped for want of room.
@@ -231,6 +268,7 @@ func (r *Recorder) collect(now int64, exact bool) *flight {
 	}
 	f.States, f.Rows = slices.Clone(r.states), slices.Clone(r.rows)
 	f.Inventories, f.Runs = slices.Clone(r.items), slices.Clone(r.runs)
+	r.leavingItems, r.leavingRuns = len(f.Inventories), len(f.Runs)
 	return f
 }
 
@@ -259,6 +297,7 @@ func (r *Recorder) lease(key CounterKey, recent int64, over bool) int64 {
 func (r *Recorder) failed(f *flight) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.leavingItems, r.leavingRuns = 0, 0
 	for i := range f.Counters {
 		e := r.counters[f.Counters[i].CounterKey]
 		e.dirty, e.written = true, min(e.written, e.writing)
@@ -290,6 +329,7 @@ func (r *Recorder) written(f *flight) {
 		r.firstRow = f.lastRow
 	}
 	r.items, r.runs = slices.Delete(r.items, 0, len(f.Inventories)), slices.Delete(r.runs, 0, len(f.Runs))
+	r.leavingItems, r.leavingRuns, r.thinAt = 0, 0, leastThin
 	if f.States != nil && slices.EqualFunc(r.states, f.States, equalState) {
 		r.states = nil
 	}

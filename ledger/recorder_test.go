@@ -349,3 +349,55 @@ func TestConcurrentFlush(t *testing.T) {
 	}
 	group.Wait()
 }
+
+// While a store fails, jobs go on: of runs so many wait, of inventories the last of each instance, and what is lost is counted.
+func TestRecorderIsBoundedWhileAStoreFails(t *testing.T) {
+	const most = 100
+	r := ledger.NewRecorder(ledger.RecorderOptions{MaxRows: most})
+	broken := brokenStore{ledgertest.NewMemory()}
+	for i := range 50_000 {
+		at := now.Add(time.Duration(i) * time.Second)
+		r.Run(ledger.Run{Job: "j", Instance: "i", Started: at, Status: "ok"})
+		r.Inventory(ledger.Inventory{Job: "j", Instance: fmt.Sprint(i % 7), At: at, Items: []map[string]string{{"n": fmt.Sprint(i)}}})
+		if i%1000 == 0 {
+			if err := r.Flush(t.Context(), broken, at, false); err == nil {
+				t.Fatal("the store works")
+			}
+		}
+	}
+	store := ledgertest.NewMemory()
+	if err := r.Flush(t.Context(), store, now, false); err != nil {
+		t.Fatal(err)
+	}
+	inventories, err := store.Inventories(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(inventories) != 7 {
+		t.Fatalf("%d inventories, want 7", len(inventories))
+	}
+	for _, one := range inventories {
+		var n, instance int
+		fmt.Sscan(one.Items[0]["n"], &n)
+		fmt.Sscan(one.Instance, &instance)
+		if n < 50_000-7 || n%7 != instance {
+			t.Errorf("instance %s has item %d: not its last", one.Instance, n)
+		}
+	}
+	runs, err := store.Runs(t.Context(), "j", 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, dropped := r.Waiting()
+	if len(runs) == 0 || len(runs) > most || int64(len(runs))+dropped != 50_000 {
+		t.Errorf("%d runs were kept and %d dropped, of 50,000 with room for %d", len(runs), dropped, most)
+	}
+	if last := now.Add(49_999 * time.Second); !runs[0].Started.Equal(last) {
+		t.Errorf("the last run that was kept is of %v, want %v", runs[0].Started, last)
+	}
+}
+
+// brokenStore takes nothing.
+type brokenStore struct{ *ledgertest.Memory }
+
+func (brokenStore) Apply(context.Context, ledger.Changes) error { return errors.New("no") }

@@ -41,6 +41,15 @@ func (h *History) Add(r *Run, latencyNanos int64) {
 	past.next = (past.next + 1) % keptRuns
 }
 
+// Keep forgets the jobs that keep does not name.
+func (h *History) Keep(keep func(job string) bool) {
+	for job := range h.jobs {
+		if !keep(job) {
+			delete(h.jobs, job)
+		}
+	}
+}
+
 // Plan is the history as a plan takes it, by job.
 func (h *History) Plan() map[string]plan.History {
 	out := make(map[string]plan.History, len(h.jobs))

@@ -193,12 +193,16 @@ func (s *Schedule) SetItems(of *Instance, items []map[string]string) (changed bo
 			s.open(child, of.Target, vars, of)
 		}
 	}
+	closed := make(map[string]bool)
 	of.children = slices.DeleteFunc(of.children, func(child *Instance) bool {
 		if !keep[child.Name] {
-			s.close(child)
+			s.close(child, closed)
 		}
 		return !keep[child.Name]
 	})
+	for job := range closed {
+		s.instances[job] = slices.DeleteFunc(s.instances[job], func(i *Instance) bool { return i.gone })
+	}
 	for _, child := range of.Job.Children {
 		s.sortInstances(child)
 	}
@@ -206,14 +210,15 @@ func (s *Schedule) SetItems(of *Instance, items []map[string]string) (changed bo
 	return true
 }
 
-// close forgets an instance and all that came of its items.
-func (s *Schedule) close(i *Instance) {
+// close forgets an instance and all that came of its items, up to the lists of the jobs, which it names: going through a list for each
+// of a hundred thousand would take minutes.
+func (s *Schedule) close(i *Instance, jobs map[string]bool) {
 	for _, child := range i.children {
-		s.close(child)
+		s.close(child, jobs)
 	}
+	jobs[i.Job.Name] = true
 	i.gone, i.children = true, nil
 	delete(s.byName, i.Name)
-	s.instances[i.Job.Name] = slices.DeleteFunc(s.instances[i.Job.Name], func(other *Instance) bool { return other == i })
 	if i.place >= 0 {
 		heap.Remove(&s.waiting, i.place)
 	}

@@ -15,6 +15,7 @@ import (
 	"net/http/httptrace"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -59,6 +60,9 @@ type Client struct {
 	transport *http.Transport
 	redactor  *Redactor
 	auth      authenticator
+
+	mu     sync.Mutex // guards what follows
+	passed []string   // the last tokens, the oldest first
 }
 
 // Request is one HTTP request, without credentials.

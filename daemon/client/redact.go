@@ -24,7 +24,7 @@ const Redacted = "[secret]"
 // grow with the number of secrets: every answer of every account goes through it.
 type Redactor struct {
 	mu    sync.RWMutex // guards all below
-	forms map[string]bool
+	forms map[string]int // how many secrets have each form
 	// starts are the forms by their first bytes, longest first: a secret may be part of another. pairs are their first two bytes, a bit
 	// for each: hardly any place of a text has one of them.
 	starts map[start][]string
@@ -36,7 +36,7 @@ type start [minSecretBytes]byte
 
 // NewRedactor knows no secrets.
 func NewRedactor() *Redactor {
-	return &Redactor{forms: make(map[string]bool), starts: make(map[start][]string)}
+	return &Redactor{forms: make(map[string]int), starts: make(map[start][]string)}
 }
 
 var lowerPercent = regexp.MustCompile(`%[0-9A-F]{2}`)
@@ -53,29 +53,52 @@ func (r *Redactor) Add(secrets ...string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, secret := range secrets {
-		if len(secret) < minSecretBytes {
-			continue
-		}
-		r.add(secret)
-		for _, escaped := range []string{url.QueryEscape(secret), url.PathEscape(secret)} {
-			r.add(escaped)
-			r.add(lowerPercent.ReplaceAllStringFunc(escaped, strings.ToLower))
-		}
-		for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.RawStdEncoding, base64.RawURLEncoding} {
-			r.add(encoding.EncodeToString([]byte(secret)))
-		}
-		if quoted, err := json.Marshal(secret); err == nil {
-			r.add(string(quoted[1 : len(quoted)-1]))
+		for _, form := range formsOf(secret) {
+			r.add(form)
 		}
 	}
 }
 
+// remove forgets a secret as often as it was added: a token that is long out of date.
+func (r *Redactor) remove(secret string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, form := range formsOf(secret) {
+		if r.forms[form]--; r.forms[form] > 0 {
+			continue
+		}
+		delete(r.forms, form)
+		begin := start([]byte(form[:minSecretBytes]))
+		list := slices.DeleteFunc(slices.Clone(r.starts[begin]), func(other string) bool { return other == form })
+		if r.starts[begin] = list; len(list) == 0 {
+			delete(r.starts, begin) // its pair may be another's, and costs a look at most
+		}
+	}
+}
+
+// formsOf a secret, none where it is too short.
+func formsOf(secret string) []string {
+	if len(secret) < minSecretBytes {
+		return nil
+	}
+	forms := []string{secret}
+	for _, escaped := range []string{url.QueryEscape(secret), url.PathEscape(secret)} {
+		forms = append(forms, escaped, lowerPercent.ReplaceAllStringFunc(escaped, strings.ToLower))
+	}
+	for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.RawStdEncoding, base64.RawURLEncoding} {
+		forms = append(forms, encoding.EncodeToString([]byte(secret)))
+	}
+	if quoted, err := json.Marshal(secret); err == nil && len(quoted)-2 >= minSecretBytes {
+		forms = append(forms, string(quoted[1:len(quoted)-1]))
+	}
+	return forms
+}
+
 // add requires mu.
 func (r *Redactor) add(form string) {
-	if r.forms[form] || len(form) < minSecretBytes {
+	if r.forms[form]++; r.forms[form] > 1 {
 		return
 	}
-	r.forms[form] = true
 	begin := start([]byte(form[:minSecretBytes]))
 	list := append(slices.Clone(r.starts[begin]), form)
 	slices.SortFunc(list, func(a, b string) int { return len(b) - len(a) })

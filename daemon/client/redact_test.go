@@ -9,7 +9,7 @@ import (
 )
 
 // redactPlainly is the dumb twin: it marks what any form covers, and replaces each marked stretch that overlaps hold together.
-func redactPlainly(forms map[string]bool, text string) string {
+func redactPlainly(forms map[string]int, text string) string {
 	var out strings.Builder
 	for i := 0; i < len(text); {
 		end := i
@@ -46,6 +46,36 @@ func TestRedactorAgreesWithItsTwin(t *testing.T) {
 			t.Errorf("as bytes, %v of %q: %q, want %q", r.forms, text, got, want)
 		}
 	})
+}
+
+func TestRedactorForgetsWhatIsRemoved(t *testing.T) {
+	r := NewRedactor()
+	r.Add("planted-token-1", "planted-token-2", "planted-token-1")
+	r.remove("planted-token-1")
+	if got := r.Text("planted-token-1 planted-token-2"); strings.Contains(got, "planted") {
+		t.Errorf("%q: both are known still", got)
+	}
+	r.remove("planted-token-1")
+	if got := r.Text("planted-token-1 planted-token-2"); got != "planted-token-1 "+Redacted {
+		t.Errorf("%q: only the second is known", got)
+	}
+	r.remove("planted-token-2")
+	if len(r.forms)+len(r.starts) != 0 {
+		t.Errorf("%d forms and %d beginnings are left", len(r.forms), len(r.starts))
+	}
+}
+
+func TestAClientForgetsOldTokens(t *testing.T) {
+	c := &Client{redactor: NewRedactor()}
+	for i := range 10 * keptTokens {
+		c.passing(fmt.Sprintf("planted-token-%04d", i))
+	}
+	if got := c.redactor.Text(fmt.Sprintf("planted-token-%04d", 10*keptTokens-keptTokens)); got != Redacted {
+		t.Errorf("%q: one of the last %d is known", got, keptTokens)
+	}
+	if n := len(c.redactor.forms); n > 9*keptTokens {
+		t.Errorf("%d forms of %d tokens", n, keptTokens)
+	}
 }
 
 // What looking for secrets costs must not grow with their number.

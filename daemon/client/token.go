@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 
@@ -64,7 +65,7 @@ func (s *oauthSource) fetch(ctx context.Context) (*Credential, error) {
 	case err != nil:
 		return nil, s.client.loginError(0, err)
 	}
-	s.client.redactor.Add(token.AccessToken)
+	s.client.passing(token.AccessToken)
 	header := http.Header{}
 	header.Set("Authorization", token.Type()+" "+token.AccessToken)
 	return &Credential{header: header, expires: token.Expiry}, nil
@@ -123,7 +124,7 @@ func (s *loginSource) fetch(ctx context.Context) (*Credential, error) {
 	if s.spec.Cookie != "" {
 		for _, cookie := range cookies {
 			if cookie.Name == s.spec.Cookie {
-				s.client.redactor.Add(cookie.Value)
+				s.client.passing(cookie.Value)
 				one.cookie = &http.Cookie{Name: cookie.Name, Value: cookie.Value} //nolint:gosec // sent to a vendor, not set in a browser
 				one.expires = cookie.Expires
 			}
@@ -139,7 +140,7 @@ func (s *loginSource) fetch(ctx context.Context) (*Credential, error) {
 	if err != nil {
 		return nil, s.client.loginError(answer.Status, err)
 	}
-	s.client.redactor.Add(token)
+	s.client.passing(token)
 	one.header.Set(or(s.spec.Header, "Authorization"), s.spec.Prefix+token)
 	return one, nil
 }
@@ -217,4 +218,20 @@ func loginBody(body any, values map[string]string) ([]byte, error) {
 		}
 	}
 	return []byte(Expand(text, quoted)), nil
+}
+
+// keptTokens is how many tokens of a client are looked for in texts. Older ones are no secret any more: they have been replaced
+// again and again, and a daemon that remembers all of a year's would slowly fill its memory.
+const keptTokens = 64
+
+// passing makes a token known to the redactor, until so many others have come after it.
+func (c *Client) passing(token string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.redactor.Add(token)
+	c.passed = append(c.passed, token)
+	if len(c.passed) > keptTokens {
+		c.redactor.remove(c.passed[0])
+		c.passed = slices.Delete(c.passed, 0, 1)
+	}
 }

@@ -263,7 +263,7 @@ func TestFilesGetWholeLinesOnly(t *testing.T) {
 	if _, err := f.Publish(harvest(t, j, `[{"id":3}]`), at); err != nil {
 		t.Fatal(err)
 	}
-	if got := read(t, name); got != want+"{\"cut\":\n{\"id\":3}\n" {
+	if got := read(t, name); got != want+"{\"id\":3}\n" {
 		t.Errorf("after a cut line: %q", got)
 	}
 	// One file that cannot be written does not keep the others from being written.

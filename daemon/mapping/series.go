@@ -99,6 +99,27 @@ func (s *Series) sweep(now time.Time) {
 	}
 }
 
+// Keep forgets the series of jobs that keep does not name.
+func (s *Series) Keep(keep func(job string) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, one := range s.series {
+		if !keep(one.job) {
+			delete(s.series, id)
+		}
+	}
+	for job := range s.perJob {
+		if !keep(job) {
+			delete(s.perJob, job)
+		}
+	}
+	for job := range s.cut {
+		if !keep(job) {
+			delete(s.cut, job)
+		}
+	}
+}
+
 // Count tells how many series a job has, and how many did not fit.
 func (s *Series) Count(job string) (series int, cut int64) {
 	s.mu.Lock()

@@ -82,6 +82,10 @@ func (m *Memory) Apply(ctx context.Context, c ledger.Changes) error {
 		m.addRow(copied(row))
 	}
 	for _, v := range c.Inventories {
+		if v.Gone {
+			delete(m.inventories, [2]string{v.Job, v.Instance})
+			continue
+		}
 		v.Items = slices.Clone(v.Items)
 		m.inventories[[2]string{v.Job, v.Instance}] = v
 	}

@@ -240,6 +240,15 @@ func testRuns(t *testing.T, open func(*testing.T) ledger.Ledger) {
 		t.Fatal(err)
 	}
 	same(t, "inventories", inventories, []ledger.Inventory{nets, fresh})
+	gone := ledger.Changes{Inventories: []ledger.Inventory{{Job: "networks", Instance: "3", Gone: true}, {Job: "none", Gone: true}}}
+	if err := store.Apply(t.Context(), gone); err != nil {
+		t.Fatal(err)
+	}
+	left, err := store.Inventories(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "inventories without the one that is gone", left, []ledger.Inventory{fresh})
 	for _, test := range []struct {
 		job  string
 		n    int

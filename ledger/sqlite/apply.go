@@ -15,7 +15,7 @@ import (
 
 // statements are prepared once, on the writer's connection.
 type statements struct {
-	counter, minute, stateClear, state, row, requestFind, requestAdd, originFind, originAdd, inventory, run *sql.Stmt
+	counter, minute, stateClear, state, row, requestFind, requestAdd, originFind, originAdd, inventory, inventoryGone, run *sql.Stmt
 
 	all []*sql.Stmt
 	// requests and origins remember what stands in the tables, as far as committed or written in the transaction under way;
@@ -51,6 +51,7 @@ func prepare(ctx context.Context, db *sql.DB) (*statements, error) {
 		{&s.originFind, `SELECT ref FROM origins WHERE provider = ? AND account = ?`},
 		{&s.originAdd, `INSERT INTO origins (provider, account) VALUES (?, ?)`},
 		{&s.inventory, `INSERT INTO inventories VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET at = excluded.at, items = excluded.items`},
+		{&s.inventoryGone, `DELETE FROM inventories WHERE job = ? AND instance = ?`},
 		{&s.run, `INSERT INTO runs (job, instance, started, account, duration, pages, requests, items, status, error)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET account = excluded.account, duration = excluded.duration,
 			pages = excluded.pages, requests = excluded.requests, items = excluded.items, status = excluded.status, error = excluded.error`},
@@ -111,6 +112,12 @@ func (s *statements) apply(ctx context.Context, tx *sql.Tx, c *ledger.Changes) e
 	inventory, run := bind(ctx, tx, s.inventory), bind(ctx, tx, s.run)
 	for i := range c.Inventories {
 		v := &c.Inventories[i]
+		if v.Gone {
+			if _, err := bind(ctx, tx, s.inventoryGone).Exec(v.Job, v.Instance); err != nil {
+				return err
+			}
+			continue
+		}
 		items, err := json.Marshal(v.Items, json.Deterministic(true), json.FormatNilSliceAsNull(false))
 		if err != nil {
 			return err

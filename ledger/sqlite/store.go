@@ -102,6 +102,9 @@ func openWritable(ctx context.Context, path string, options Options, steps []mig
 	// One connection, kept: its prepared statements and its share of the log stay.
 	s.writes.SetMaxOpenConns(1)
 	s.writes.SetConnMaxLifetime(0)
+	if _, err = s.writes.ExecContext(ctx, fmt.Sprintf(`PRAGMA journal_size_limit = %d`, maxLogBytes)); err != nil {
+		return nil, fault("open state", path, err)
+	}
 	if options.MaxPages > 0 {
 		if _, err = s.writes.ExecContext(ctx, fmt.Sprintf(`PRAGMA max_page_count = %d`, options.MaxPages)); err != nil {
 			return nil, fault("open state", path, err)
@@ -119,6 +122,10 @@ func openWritable(ctx context.Context, path string, options Options, steps []mig
 	s.writer = newWriter(s.writes, s.statements.forget)
 	return s, nil
 }
+
+// maxLogBytes is what the log beside the file shrinks to, after a large transaction or a reader that kept it from being taken in. It
+// is taken in every thousand pages, and begun anew then.
+const maxLogBytes = 16 << 20
 
 // dsn is the driver's name of a file. The path is escaped: it may contain what a URL gives a meaning.
 //
