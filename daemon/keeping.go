@@ -7,6 +7,11 @@ import (
 	"github.com/tapyr/tapyr/engine"
 )
 
+// pruneEvery is how often what is too old is removed from the state: every hour, or every tenth of a short retention.
+func pruneEvery(retention time.Duration) time.Duration {
+	return min(time.Hour, max(retention/10, time.Minute))
+}
+
 // keepWriting writes counts down at the flush interval, and removes what is too old. The function that it returns stops that and
 // waits.
 func (d *Daemon) keepWriting(ctx context.Context) (stop func()) {
@@ -14,22 +19,22 @@ func (d *Daemon) keepWriting(ctx context.Context) (stop func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		prune := time.NewTicker(pruneInterval)
-		defer prune.Stop()
+		pruned := time.Now()
 		for {
 			d.mu.Lock()
-			every := d.world.settings.flush
+			every, pruneEvery := d.world.settings.flush, pruneEvery(d.world.settings.retention)
 			d.mu.Unlock()
 			timer := time.NewTimer(every)
 			select {
 			case <-ctx.Done():
 				timer.Stop()
 				return
-			case <-prune.C:
-				timer.Stop()
-				d.prune(ctx)
 			case <-timer.C:
 				d.flush(ctx, false)
+			}
+			if time.Since(pruned) >= pruneEvery {
+				d.prune(ctx)
+				pruned = time.Now()
 			}
 		}
 	}()

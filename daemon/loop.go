@@ -15,9 +15,6 @@ import (
 	"github.com/tapyr/tapyr/schedule"
 )
 
-// pruneInterval is how often what is too old is removed from the state.
-const pruneInterval = time.Hour
-
 // Run does the daemon's work until ctx ends; then it lets running requests finish, writes everything down, and returns nil. An
 // error means that it could not begin: documents, secrets, the state or the address.
 func (d *Daemon) Run(ctx context.Context) error {

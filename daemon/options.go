@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -32,6 +33,8 @@ type Options struct {
 	Handler func(*Daemon) http.Handler
 	// Grace is how long running requests may take to finish at the end; 0 is 20 seconds.
 	Grace time.Duration
+	// Dial opens connections to providers; nil for the network's own.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Timeout and MaxBodyBytes bound an answer; 0 is the default of package client.
 	Timeout      time.Duration
 	MaxBodyBytes int64

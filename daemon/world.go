@@ -168,7 +168,7 @@ func (d *Daemon) connectTo(w *world, a *validate.Account, target *schema.Target,
 	}
 	var err error
 	h.client, err = client.New(client.Options{
-		Account: a, Target: target, Secrets: secrets, Redactor: d.redactor, Timeout: d.options.Timeout,
+		Account: a, Target: target, Secrets: secrets, Redactor: d.redactor, Timeout: d.options.Timeout, Dial: d.options.Dial,
 		MaxBodyBytes: d.options.MaxBodyBytes, UserAgent: "tapyr/" + d.options.Version,
 		// A token serves all jobs of the account, so it is as urgent as the most urgent of them.
 		Admit: d.admitAuth(a, name, h, priority),

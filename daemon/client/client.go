@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
@@ -47,6 +48,8 @@ type Options struct {
 	// MaxBodyBytes and Timeout bound an answer; 0 is the default.
 	MaxBodyBytes int64
 	Timeout      time.Duration
+	// Dial opens connections; nil for the network's own.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// UserAgent names the program.
 	UserAgent string
 	// Now is the clock, for the lives of tokens.
@@ -109,6 +112,9 @@ func New(o Options) (*Client, error) {
 	c := &Client{options: o, redactor: o.Redactor, rules: newRules(base, o.Account.Provider.Spec.AllowedHosts)}
 	if c.transport, err = newTransport(o.Account.Spec.TLS); err != nil {
 		return nil, fmt.Errorf("account %q: %w", o.Account.Name, err)
+	}
+	if o.Dial != nil {
+		c.transport.DialContext, c.transport.Proxy = o.Dial, nil
 	}
 	for _, secret := range o.Secrets {
 		o.Redactor.Add(secret)
