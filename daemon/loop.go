@@ -236,6 +236,11 @@ func (d *Daemon) forgetGone(now time.Time) {
 			d.keeper.Inventory(ledger.Inventory{Job: one.Job, Instance: name, At: now, Gone: true})
 		}
 	}
+	for name := range d.started {
+		if d.world.schedule.Instance(name) == nil {
+			delete(d.started, name)
+		}
+	}
 }
 
 // replan makes a plan of what is known now, and takes over what it changes.

@@ -23,7 +23,7 @@ const Redacted = "[secret]"
 // an error quotes or a header carries goes through it before it reaches a log, a file, a metric or the ledger. What that costs does not
 // grow with the number of secrets: every answer of every account goes through it.
 type Redactor struct {
-	mu    sync.RWMutex // guards all below
+	mu    sync.RWMutex   // guards all below
 	forms map[string]int // how many secrets have each form
 	// starts are the forms by their first bytes, longest first: a secret may be part of another. pairs are their first two bytes, a bit
 	// for each: hardly any place of a text has one of them.

@@ -42,6 +42,8 @@ type Keeper struct {
 	// noted is what the recorder was last told, so that it is told what has changed only.
 	noted map[ledger.CounterKey]int64
 	cells map[ledger.CounterKey]int64
+	// skipped is how many flushes went without the states.
+	skipped int
 	// swept is up to where timelines were told.
 	sweptNanos int64
 	paused     map[string]bool // by job
@@ -183,10 +185,29 @@ func (k *Keeper) Count(config *validate.Config, s *engine.Snapshot) {
 // Flush writes what was counted, and what the engine has learned beside. exact is for a shutdown: without it, counts are written
 // with a lease.
 func (k *Keeper) Flush(ctx context.Context, config *validate.Config, s *engine.Snapshot, exact bool) error {
-	if err := k.noteStates(config, s); err != nil {
-		return err
+	if k.statesDue(len(s.Scopes), exact) {
+		if err := k.noteStates(config, s); err != nil {
+			return err
+		}
 	}
 	return k.write(ctx, time.Unix(0, s.AtNanos), exact)
+}
+
+// statesAtOnce is how many keys' states are written with every flush. Of ten times as many they are written with every tenth: they are
+// written all at once, and what counts, the counts, goes with every flush in any case. What a crash forgets is what answers have taught
+// in the last minutes, such as a penalty.
+const statesAtOnce = 2000
+
+// statesDue tells whether what the engine knows beside its counts is written this time.
+func (k *Keeper) statesDue(scopes int, exact bool) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.skipped++
+	if !exact && k.skipped < scopes/statesAtOnce {
+		return false
+	}
+	k.skipped = 0
+	return true
 }
 
 // saved is how a scope is kept beside its count.

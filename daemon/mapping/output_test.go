@@ -16,13 +16,13 @@ import (
 // ones go.
 func TestAppendAfterAKill(t *testing.T) {
 	for before, want := range map[string]string{
-		"":                             "",
-		"{\"a\":1}\n":                  "{\"a\":1}\n",
-		"{\"a\":1}\n{\"b\":":           "{\"a\":1}\n",
-		"{\"a\":1}\n{\"b\":2}":         "{\"a\":1}\n{\"b\":2}\n", // whole, but for its end: somebody else's
-		"{\"b\":":                      "",
-		"1\n12":                        "1\n", // perhaps 123
-		"\"x\"\n\"y\"":                 "\"x\"\n\"y\"\n",
+		"":                              "",
+		"{\"a\":1}\n":                   "{\"a\":1}\n",
+		"{\"a\":1}\n{\"b\":":            "{\"a\":1}\n",
+		"{\"a\":1}\n{\"b\":2}":          "{\"a\":1}\n{\"b\":2}\n", // whole, but for its end: somebody else's
+		"{\"b\":":                       "",
+		"1\n12":                         "1\n", // perhaps 123
+		"\"x\"\n\"y\"":                  "\"x\"\n\"y\"\n",
 		"\n" + strings.Repeat("[", 1e6): "\n",
 	} {
 		name := filepath.Join(t.TempDir(), "out.jsonl")
