@@ -291,7 +291,9 @@ func TestAPublishedVersionIsTheOneThatHolds(t *testing.T) {
 func TestAMissingAccountHoldsItsEvents(t *testing.T) {
 	c := newCounter(t, calm, paidPolicy, priced)
 	whole := c.documents
-	c.set(strings.NewReplacer("account: first", "account: second", "version: v1", "version: v2").Replace(whole[:strings.Index(whole, "name: first")] + "name: other" + whole[strings.Index(whole, "name: first")+len("name: first"):]))
+	c.set(strings.NewReplacer(
+		"metadata: { name: first }", "metadata: { name: other }", "account: first", "account: second", "version: v1", "version: v2",
+	).Replace(whole))
 	c.start(c.daemon)
 	c.admit("moves", "m")
 	c.until("the log says why", func() bool { return strings.Contains(c.logs.String(), "no account ") })

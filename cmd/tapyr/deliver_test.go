@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -194,7 +193,6 @@ type paidRun struct {
 	dir     string
 	address string
 	vendor  *carrier
-	logs    bytes.Buffer
 }
 
 func newPaidRun(t *testing.T, limit string) *paidRun {
