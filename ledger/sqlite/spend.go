@@ -63,7 +63,11 @@ var errSpendClosed = errors.New("the store is closed")
 // it. Options.Mode is not used. Errors are *ledger.VersionError, *ledger.StorageError and *book.StorageError.
 func OpenSpend(ctx context.Context, path string, options Options) (*Spend, error) {
 	options.Mode = Shared
-	state, err := Open(ctx, path, options) // checks the file and brings its tables forward
+	first := options
+	if first.BusyTimeout <= 0 { // among many writers the first lock can be as long in coming as any other
+		first.BusyTimeout = spendBusyTimeout * spendBusyTries
+	}
+	state, err := Open(ctx, path, first) // checks the file and brings its tables forward
 	if err == nil {
 		err = state.Close()
 	}

@@ -22,20 +22,25 @@ import (
 	"github.com/tapyr/tapyr/spend/spendtest"
 )
 
+// diskFull and diskFullOutcome are the case LG-17.
+type diskFull struct {
+	Budget, Spent json.Number
+	Reserve       []json.Number `json:"reserve_each"`
+}
+
+type diskFullOutcome struct {
+	Granted     int
+	Error       string
+	AfterReturn struct {
+		Spent       json.Number
+		NextReserve string
+	} `json:"afterSpaceReturns"`
+}
+
 // LG-17: a reservation that is not durable is not granted, and nothing is left of it when space returns.
 func TestSpendDiskFull(t *testing.T) {
-	var in struct {
-		Budget, Spent json.Number
-		Reserve       []json.Number `json:"reserve_each"`
-	}
-	var want struct {
-		Granted     int
-		Error       string
-		AfterReturn struct {
-			Spent       json.Number
-			NextReserve string
-		} `json:"afterSpaceReturns"`
-	}
+	var in diskFull
+	var want diskFullOutcome
 	golden.Case(t, "LG-17", &in, &want)
 	ctx, now := context.Background(), time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	path := filepath.Join(t.TempDir(), "state.db")
