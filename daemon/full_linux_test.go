@@ -92,7 +92,10 @@ func TestADiskThatIsReallyFull(t *testing.T) {
 	}
 	free()
 	r.until("the state is written again", func() bool { return r.daemon.Snapshot().State.OK })
-	r.until("lines again", func() bool { s := r.daemon.Snapshot(); return s.Jobs[1].Error == "" && s.Jobs[1].Lines > before.Jobs[1].Lines })
+	r.until("lines again", func() bool {
+		s := r.daemon.Snapshot()
+		return s.Jobs[1].Error == "" && s.Jobs[1].Lines > before.Jobs[1].Lines
+	})
 	stop()
 	s = r.daemon.Snapshot()
 	if s.State.DroppedRows != 0 || s.State.PendingRows != 0 || !s.State.OK {

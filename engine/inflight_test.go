@@ -39,21 +39,23 @@ metadata: { name: j }
 spec: { account: a, interval: 1m, request: { endpoint: /x } }
 `
 
+// asked is a request of TestInFlight.
+type asked struct {
+	ticket   Ticket
+	account  string
+	priority int
+	number   int
+}
+
 // Slots in flight against a list: at most so many of all and of each account; who waits goes by priority, then by age, and an account
 // that is full holds up no other, though they share a limit.
 func TestInFlight(t *testing.T) {
 	config := configOf(t, inFlightDocuments)
-	type request struct {
-		ticket   Ticket
-		account  string
-		priority int
-		number   int
-	}
 	names := []string{"low", "normal", "high", "critical"}
 	rapid.Check(t, func(t *rapid.T) {
 		most, each := rapid.IntRange(1, 6).Draw(t, "most"), rapid.IntRange(1, 4).Draw(t, "each")
 		e := New(config, Options{MaxInFlight: most, MaxInFlightEach: each})
-		var flying, waiting []request
+		var flying, waiting []asked
 		count := func(account string) (n int) {
 			for _, r := range flying {
 				if r.account == account {
@@ -63,9 +65,9 @@ func TestInFlight(t *testing.T) {
 			return n
 		}
 		// admit lets go those that may, by the plain rule.
-		admit := func() (may []request) {
-			slices.SortStableFunc(waiting, func(x, y request) int { return cmp.Or(y.priority-x.priority, x.number-y.number) })
-			waiting = slices.DeleteFunc(waiting, func(r request) bool {
+		admit := func() (may []asked) {
+			slices.SortStableFunc(waiting, func(x, y asked) int { return cmp.Or(y.priority-x.priority, x.number-y.number) })
+			waiting = slices.DeleteFunc(waiting, func(r asked) bool {
 				if len(flying) >= most || count(r.account) >= each {
 					return false
 				}
@@ -91,12 +93,12 @@ func TestInFlight(t *testing.T) {
 					}
 					got = append(got, ticket)
 				})
-				if !slices.EqualFunc(got, want, func(g Ticket, w request) bool { return g == w.ticket }) {
+				if !slices.EqualFunc(got, want, func(g Ticket, w asked) bool { return g == w.ticket }) {
 					t.Fatalf("granted %v, want %v", got, want)
 				}
 				continue
 			}
-			r := request{
+			r := asked{
 				account: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "account"), priority: rapid.IntRange(0, 3).Draw(t, "priority"), number: number,
 			}
 			ticket, granted, err := e.ReserveRequest(now, &Request{
@@ -107,7 +109,7 @@ func TestInFlight(t *testing.T) {
 			}
 			r.ticket = ticket
 			waiting = append(waiting, r)
-			if may := slices.ContainsFunc(admit(), func(o request) bool { return o.ticket == ticket }); may != granted {
+			if may := slices.ContainsFunc(admit(), func(o asked) bool { return o.ticket == ticket }); may != granted {
 				t.Fatalf("granted is %v, want %v", granted, may)
 			}
 		}

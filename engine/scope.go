@@ -1,5 +1,7 @@
 package engine
 
+import "math"
+
 // scope is what a grant needs to know of one key of a limit: a cache line.
 type scope struct {
 	// used: tokens taken since the bucket was full (rate), requests in flight (concurrency), or units that count in the window,
@@ -64,7 +66,12 @@ type coldScope struct {
 	mark uint32
 	// variant is the one that the caps hold for.
 	variant uint32
+	// lastUse is the minute in which a request last let go of the key, or it was opened: looking at a key is no use of it.
+	lastUse uint32
 }
+
+// minuteOf is an instant's minute, for lastUse.
+func minuteOf(now int64) uint32 { return uint32(min(max(now, 0)/minuteNanos, math.MaxUint32-1)) }
 
 // noVariant says that no request has come yet.
 const noVariant = ^uint32(0)
@@ -120,7 +127,7 @@ func (b *slab) give(id uint32) {
 func (e *Engine) newScope(l *limit, symbols [maxSymbols]uint32, hash uint32, now int64) uint32 {
 	id := e.slab.take()
 	s, c := e.slab.hot(id), e.slab.cold(id)
-	*c = coldScope{limit: l, symbols: symbols, hash: hash, id: id, variant: noVariant}
+	*c = coldScope{limit: l, symbols: symbols, hash: hash, id: id, variant: noVariant, lastUse: minuteOf(now)}
 	for _, symbol := range symbols {
 		if symbol != 0 {
 			e.symbols.keep(symbol)
@@ -184,21 +191,26 @@ func (e *Engine) sweep(now int64) {
 
 // idleAt is the first instant at which a key that nobody uses until then may be dropped.
 func (e *Engine) idleAt(s *scope, c *coldScope) int64 {
-	var at int64
+	used := (int64(c.lastUse) + 1) * minuteNanos
+	at := used
 	switch c.limit.kind {
 	case kindRate:
-		at = saturatedAdd(s.since, c.ratio().nanosFor(s.used))
-	case kindConcurrency:
-		at = s.since
+		if s.used != 0 {
+			at = max(at, saturatedAdd(s.since, c.ratio().nanosFor(s.used)))
+		}
 	case kindQuota:
 		q := c.quota
 		// The log names a key by its id for 15 minutes, which keepIdle outlasts.
-		if s.used != 0 && c.limit.rolling || s.minute != 0 {
+		if s.minute != 0 {
 			return never
 		}
-		at = saturatedAdd(s.since, c.limit.length)
-		if !c.limit.rolling {
-			at = saturatedAdd(q.end, q.end-q.start)
+		switch length := q.end - q.start; {
+		case c.limit.rolling:
+			at = saturatedAdd(used, c.limit.length)
+		case s.used != 0: // it holds for this window, and for the next one
+			at = saturatedAdd(q.end, length)
+		case q.end != -never:
+			at = saturatedAdd(used, 2*length)
 		}
 		if q.learned != 0 {
 			at = saturatedAdd(at, keepMemory)

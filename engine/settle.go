@@ -201,6 +201,7 @@ func (e *Engine) Release(now int64, t Ticket) bool {
 	for i := range p.entries {
 		en := &p.entries[i]
 		en.scope.pins--
+		en.cold.lastUse = minuteOf(now)
 		switch {
 		case en.limit.kind == kindConcurrency:
 			en.scope.used--

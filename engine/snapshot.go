@@ -26,6 +26,8 @@ type ScopeState struct {
 	Limit string `json:"limit,omitempty"`
 	Key   string `json:"key"`
 
+	// LastUseNanos is the minute in which a request last used the key, 0 where that is not known.
+	LastUseNanos int64 `json:"lastUse,omitempty"`
 	// Used counts, in a quota, the units of the window without Carried; in a bucket, the tokens taken since StartNanos, when it
 	// was full.
 	Used int64 `json:"used,omitempty"`
@@ -95,7 +97,7 @@ func (e *Engine) Snapshot(now int64) *Snapshot {
 			continue
 		}
 		s := e.slab.hot(id)
-		state := ScopeState{Provider: c.limit.provider.name, Limit: c.limit.name, Key: e.key(c)}
+		state := ScopeState{Provider: c.limit.provider.name, Limit: c.limit.name, Key: e.key(c), LastUseNanos: int64(c.lastUse) * minuteNanos}
 		if p := c.penalty; p != nil {
 			state.PenaltyEndNanos, state.PenaltySetNanos, state.PenaltyRow = p.end, p.set, p.row
 		}
@@ -213,6 +215,11 @@ func (e *Engine) Restore(now int64, snapshot *Snapshot) (skipped int) {
 			into.state = breakerOpen
 		}
 	}
+	// Keys whose time is over go at once: documents that are reloaded every few minutes make a new engine each time, and none of them
+	// would live until its sweep has come round.
+	for range e.slab.next {
+		e.sweep(now)
+	}
 	return skipped
 }
 
@@ -248,6 +255,9 @@ func (e *Engine) restoreScope(now int64, from *ScopeState) uint32 {
 	if from.PenaltySetNanos != 0 {
 		c.penalty = &penalty{end: from.PenaltyEndNanos, set: from.PenaltySetNanos, row: from.PenaltyRow}
 		s.set(flagPenalized | flagRefusals)
+	}
+	if from.LastUseNanos != 0 {
+		c.lastUse = minuteOf(min(from.LastUseNanos, now))
 	}
 	switch l.kind {
 	case kindRate:

@@ -1,4 +1,4 @@
-package daemon_test
+package web_test
 
 import (
 	"context"
@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/tapyr/tapyr/daemon"
+	"github.com/tapyr/tapyr/schema"
 	"github.com/tapyr/tapyr/validate"
 	"github.com/tapyr/tapyr/web"
 )
@@ -109,7 +110,7 @@ func (v *restless) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 
 // soakDocuments are those of a generation: one job of its own goes with it.
 func soakDocuments(generation int64) string {
-	return strings.ReplaceAll(provider(`  auth: { type: oauth2_client_credentials, tokenURL: /token, clientId: key, clientSecret: key }
+	return strings.ReplaceAll(soakProvider(`  auth: { type: oauth2_client_credentials, tokenURL: /token, clientId: key, clientSecret: key }
   pagination: { type: page, pageParam: p, limit: 2, limitParam: n }
   circuitBreaker: { failures: 100 }
   limits:
@@ -117,18 +118,36 @@ func soakDocuments(generation int64) string {
   - { name: item, kind: rate, rate: 2/s, burst: 4, scope: { by: ["var:id"] } }
   - { name: tenth, kind: quota, max: 1000, window: { every: 5m }, scope: { by: ["var:id"] }, sync: { remainingHeader: X-Remaining } }
   - { name: rolling, kind: quota, max: 100000, window: { rolling: 10m }, scope: { by: [account] } }`)+
-		job("list", "  interval: 1m\n  pagination: { type: none }\n  request: { endpoint: /list }\n  inventory: { items: response, vars: { id: item.id } }\n")+
-		job("sub", "  interval: 5m\n  forEach: list\n  pagination: { type: none }\n  request: { endpoint: \"/{id}/list\" }\n  inventory: { items: \"response.slice(0, 2)\", vars: { sub: item.id } }\n")+
-		job("leaf", "  interval: 10m\n  forEach: sub\n  request: { endpoint: \"/{id}/{sub}\" }\n  metrics: [{ name: leaf, type: info, labels: { id: vars.id, sub: vars.sub } }]\n")+
-		job("each", `  interval: 2m
+		soakJob("list", "  interval: 1m\n  pagination: { type: none }\n  request: { endpoint: /list }\n  inventory: { items: response, vars: { id: item.id } }\n")+
+		soakJob("sub", "  interval: 5m\n  forEach: list\n  pagination: { type: none }\n  request: { endpoint: \"/{id}/list\" }\n  inventory: { items: \"response.slice(0, 2)\", vars: { sub: item.id } }\n")+
+		soakJob("leaf", "  interval: 10m\n  forEach: sub\n  request: { endpoint: \"/{id}/{sub}\" }\n  metrics: [{ name: leaf, type: info, labels: { id: vars.id, sub: vars.sub } }]\n")+
+		soakJob("each", `  interval: 2m
   forEach: list
   request: { endpoint: "/each/{id}" }
   metrics: [{ name: each, items: response, labels: { id: vars.id, text: item.text }, value: item.n }]
   outputs: [{ jsonl: { path: "@DIR/out/each-%Y%m%d.jsonl" } }]
 `)+
-		job(fmt.Sprintf("passing-%d", generation), "  interval: 1m\n  request: { endpoint: /passing }\n  metrics: [{ name: passing, type: info }]\n")+
+		soakJob(fmt.Sprintf("passing-%d", generation), "  interval: 1m\n  request: { endpoint: /passing }\n  metrics: [{ name: passing, type: info }]\n")+
 		"---\napiVersion: tapyr/v1alpha1\nkind: Settings\nmetadata: { name: default }\n"+
 		"spec: { state: { path: \"@DIR/tapyr.db\", journalRetention: 30m }, budget: { replanInterval: 1m } }\n", "@URL", "http://vendor.test")
+}
+
+func soakProvider(spec string) string {
+	return "apiVersion: tapyr/v1alpha1\nkind: Provider\nmetadata: { name: p }\nspec:\n  baseURL: \"@URL/v1\"\n  retry: { initial: 1ms, max: 5ms, jitter: 0 }\n" + spec +
+		"\n---\napiVersion: tapyr/v1alpha1\nkind: Account\nmetadata: { name: a }\nspec: { provider: p, credentials: { key: { env: KEY } } }\n"
+}
+
+func soakJob(name, spec string) string {
+	return "---\napiVersion: tapyr/v1alpha1\nkind: Job\nmetadata: { name: " + name + " }\nspec:\n  account: a\n" + spec
+}
+
+func soakConfig(text string) (*validate.Config, error) {
+	docs, problems := schema.Decode("soak.yaml", []byte(text))
+	config, more := validate.Check(docs)
+	if config == nil {
+		return nil, fmt.Errorf("%v %v", problems, more)
+	}
+	return config, nil
 }
 
 // footprint is what a process holds.
@@ -167,7 +186,7 @@ func footprintOf(t *testing.T, dir string, d *daemon.Daemon) (f footprint) {
 func TestADaemonDoesNotGrow(t *testing.T) {
 	// Rows are kept for an hour and keys for most of one: what is held after that does not grow any more.
 	hours, items, every := 4, int64(5), 10
-	if soak() {
+	if os.Getenv("TAPYR_SOAK") != "" {
 		hours, items, every = 8, 20, 1
 	}
 	dir := t.TempDir()
@@ -178,10 +197,10 @@ func TestADaemonDoesNotGrow(t *testing.T) {
 		var generation, failures atomic.Int64
 		d := daemon.New(daemon.Options{
 			Load: func(context.Context) (*validate.Config, error) {
-				return configOf(strings.ReplaceAll(soakDocuments(generation.Load()), "@DIR", dir))
+				return soakConfig(strings.ReplaceAll(soakDocuments(generation.Load()), "@DIR", dir))
 			},
 			Log:    slog.New(slog.NewJSONHandler(&countingErrors{&failures, t}, &slog.HandlerOptions{Level: slog.LevelError})),
-			Getenv: func(string) string { return plantedKey }, Dial: network.dial, Version: "test",
+			Getenv: func(string) string { return "PLANTED-client-secret" }, Dial: network.dial, Version: "test",
 		})
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan error, 1)
@@ -276,4 +295,3 @@ func (c *countingErrors) Write(line []byte) (int, error) {
 	}
 	return len(line), nil
 }
-
