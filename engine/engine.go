@@ -103,7 +103,7 @@ func (e *Engine) compileProvider(source *validate.Provider) *provider {
 	}
 	p.uncovered = &limit{provider: p, kind: kindNone, dimensions: 1, narrowest: len(narrowness)}
 	p.uncovered.parts = []part{{dimension: match.DimensionAccount}}
-	p.uncovered.keys.hashOf = func(id uint32) uint32 { return e.slab.cold(id).hash }
+	p.uncovered.keys.hashOf = func(id uint32) uint32 { return hashSymbols(e.slab.cold(id).symbols) }
 	p.uncovered.keys.grow()
 	return p
 }

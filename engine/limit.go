@@ -122,7 +122,7 @@ func (e *Engine) compileLimit(p *provider, source *validate.Limit, order int) *l
 		l.overrides = append(l.overrides, override{instantNanos(o.From), instantNanos(o.To), o.Max})
 	}
 	l.compileScope()
-	l.keys.hashOf = func(id uint32) uint32 { return e.slab.cold(id).hash }
+	l.keys.hashOf = func(id uint32) uint32 { return hashSymbols(e.slab.cold(id).symbols) }
 	l.keys.grow()
 	if c := source.Spec.CostFrom; c != nil {
 		l.costFrom = compileReader(c.Header, c.Index, c.Pattern, "")

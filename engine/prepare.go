@@ -175,7 +175,7 @@ func (e *Engine) entryFor(now int64, a *account, r *Request, sl *shapeLimit) ent
 	}
 	id := e.findScope(l, symbols)
 	if id == 0 {
-		id = e.newScope(l, symbols, hashSymbols(symbols), now)
+		id = e.newScope(l, symbols, now)
 		e.owed += 2
 	}
 	s, c := e.slab.hot(id), e.slab.cold(id)

@@ -58,7 +58,6 @@ type coldScope struct {
 	penalty *penalty      // nil before the first
 	rate    *adaptiveRate // nil unless the limit is adaptive
 	symbols [maxSymbols]uint32
-	hash    uint32
 	id      uint32
 	// waiters counts those that flagWaited is about.
 	waiters int32
@@ -124,10 +123,10 @@ func (b *slab) give(id uint32) {
 }
 
 // newScope opens a key of a limit. The symbols are held by it.
-func (e *Engine) newScope(l *limit, symbols [maxSymbols]uint32, hash uint32, now int64) uint32 {
+func (e *Engine) newScope(l *limit, symbols [maxSymbols]uint32, now int64) uint32 {
 	id := e.slab.take()
 	s, c := e.slab.hot(id), e.slab.cold(id)
-	*c = coldScope{limit: l, symbols: symbols, hash: hash, id: id, variant: noVariant, lastUse: minuteOf(now)}
+	*c = coldScope{limit: l, symbols: symbols, id: id, variant: noVariant, lastUse: minuteOf(now)}
 	for _, symbol := range symbols {
 		if symbol != 0 {
 			e.symbols.keep(symbol)

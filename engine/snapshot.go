@@ -248,7 +248,7 @@ func (e *Engine) restoreScope(now int64, from *ScopeState) uint32 {
 	symbols := e.symbolsOf(values)
 	id := e.findScope(l, symbols)
 	if id == 0 {
-		id = e.newScope(l, symbols, hashSymbols(symbols), now)
+		id = e.newScope(l, symbols, now)
 	}
 	e.letGo()
 	s, c := e.slab.hot(id), e.slab.cold(id)
