@@ -24,6 +24,7 @@ import (
 // them, as ledger/sqlite, counts as the same package.
 var layout = []string{
 	"golden",    // the data that tests of several packages share
+	"plaintext", // texts from elsewhere, fit to be shown
 	"window",    // when a quota window starts and ends
 	"schema",    // the documents as people write them
 	"expr",      // the expressions in documents

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tapyr/tapyr/plaintext"
 	"github.com/tapyr/tapyr/plan/planjson"
 	"github.com/tapyr/tapyr/spend/report"
 )
@@ -51,13 +52,14 @@ const (
 // page serves the status page.
 func (s *server) page(w http.ResponseWriter, r *http.Request) {
 	snapshot := s.snapshot()
+	clean(snapshot, plaintext.Printable) // what a vendor or a document says must not reorder or hide the text around it
 	var planned *planjson.Plan
 	searching := false
 	if snapshot.Plan != nil {
 		remedies, ready := s.remedies(r.Context(), snapshot.Plan, remediesForPage)
 		searching = !ready
 		document := planjson.Of(snapshot.Plan, remedies)
-		clean(&document, s.Redact)
+		clean(&document, func(text string) string { return plaintext.Printable(s.Redact(text)) })
 		planned = &document
 	}
 	var reports []*report.Report

@@ -179,6 +179,25 @@ func TestNothingBecomesMarkup(t *testing.T) {
 }
 
 // What people who do not see the page, or use no mouse, go by.
+// Keys stand on the page as people write them, and no name turns the text around it.
+func TestKeysOnThePage(t *testing.T) {
+	d := stillOf(webtest.Healthy, 3)
+	d.change(func(s *daemon.Snapshot) {
+		s.Scopes[0].Key, s.Jobs[0].Job = "acme/%2Frepos%2F{repo}%2Fpulls", "evil\u202ejob"
+	})
+	page := words(get(t, web.New(web.Options{Daemon: d}), "/"))
+	if !strings.Contains(page, "acme /repos/{repo}/pulls") || strings.Contains(page, "%2F") {
+		t.Error("the key is not decoded")
+	}
+	if !strings.Contains(page, "evil\ufffdjob") || strings.Contains(page, "\u202e") {
+		t.Error("a name turns the direction of reading")
+	}
+	filtered := words(get(t, web.New(web.Options{Daemon: d}), "/?q=/repos/"))
+	if !strings.Contains(filtered, "acme /repos/{repo}/pulls") {
+		t.Error("the filter does not know the key as it is shown")
+	}
+}
+
 func TestStructure(t *testing.T) {
 	for _, page := range []string{pageOf(t, webtest.Healthy, 3, ""), pageOf(t, webtest.Infeasible, 300, "?refresh=60")} {
 		for tag, want := range map[string]int{"<main": 1, "<header": 1, "<footer": 1, "<nav": 1, "<h1": 1, `<html lang="en"`: 1, "<title": 1, `role="search"`: 1} {

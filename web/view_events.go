@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tapyr/tapyr/daemon"
+	"github.com/tapyr/tapyr/plaintext"
 	"github.com/tapyr/tapyr/plan/planjson"
 )
 
@@ -83,7 +84,7 @@ func scopeName(limit, key string) string {
 	if limit == "" {
 		return ""
 	}
-	return limit + ", " + key
+	return limit + ", " + plaintext.Key(key)
 }
 
 func (v *pageView) addInventories(s *daemon.Snapshot) {
@@ -171,7 +172,7 @@ func planViewOf(p *planjson.Plan, s *daemon.Snapshot) planView {
 		if !scope.Feasible {
 			state = cell{Text: "exceeded", Badge: bad}
 		}
-		key := scope.Key
+		key := plaintext.Key(scope.Key)
 		if scope.Keys > 1 {
 			key += fmt.Sprintf(" (%s keys)", units(scope.Keys))
 		}
@@ -190,7 +191,7 @@ func planViewOf(p *planjson.Plan, s *daemon.Snapshot) planView {
 	for _, a := range p.Assertions {
 		kept, name, format := cell{Text: "kept", Badge: good}, a.Job+": maxInterval", duration
 		if a.Kind == "headroom" {
-			name, format = fmt.Sprintf("%s · %s, %s: headroom", a.Provider, a.Limit, a.Key), percent
+			name, format = fmt.Sprintf("%s · %s, %s: headroom", a.Provider, a.Limit, plaintext.Key(a.Key)), percent
 		}
 		if !a.OK {
 			kept = cell{Text: "broken", Badge: bad}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tapyr/tapyr/daemon"
+	"github.com/tapyr/tapyr/plaintext"
 )
 
 // maxQuotas bounds the keys on one page: more make it slow, and nobody reads them. The filter finds the others.
@@ -108,7 +109,7 @@ func (v *pageView) addQuotas(s *daemon.Snapshot, query string) {
 	var order []name
 	for i := range s.Scopes {
 		scope := &s.Scopes[i]
-		if !contains(query, scope.Provider, scope.Limit, scope.Key) {
+		if !contains(query, scope.Provider, scope.Limit, scope.Key, plaintext.Key(scope.Key)) {
 			v.FilteredOut++
 			continue
 		}
@@ -178,7 +179,7 @@ func quotaGroupOf(title string, number int, all, shown []*daemon.ScopeState, now
 }
 
 func quotaViewOf(s *daemon.ScopeState, id string, now time.Time, steps int) quotaView {
-	q := quotaView{ID: id, Key: s.Key, Kind: s.Kind, Chart: drawTimeline(s, now, steps)}
+	q := quotaView{ID: id, Key: plaintext.Key(s.Key), Kind: s.Kind, Chart: drawTimeline(s, now, steps)}
 	if q.Key == "" {
 		q.Key = "(all requests)"
 	}
@@ -233,7 +234,7 @@ func tenth(f float64) float64 { return math.Round(f*10) / 10 }
 
 // quotaWords is the drawing in words.
 func quotaWords(s *daemon.ScopeState, state string, now time.Time) string {
-	text := fmt.Sprintf("Use of %s %s", s.Limit, s.Key)
+	text := fmt.Sprintf("Use of %s %s", s.Limit, plaintext.Key(s.Key))
 	if isRolling(s, now) {
 		text += fmt.Sprintf(" in the last %s", duration(s.WindowEnd.Sub(s.WindowStart).Seconds()))
 	} else {
@@ -278,7 +279,7 @@ func quotaProblems(s *daemon.Snapshot) []quotaProblem {
 		slices.SortStableFunc(scopes, byUrgency(s.At))
 		for _, scope := range scopes[:min(most, len(scopes))] {
 			_, state := quotaLevel(scope, s.At)
-			out = append(out, quotaProblem{g.level, fmt.Sprintf("Quota %s of %s, %s: %s.", g.limit, g.provider, scope.Key, state), "#quotas"})
+			out = append(out, quotaProblem{g.level, fmt.Sprintf("Quota %s of %s, %s: %s.", g.limit, g.provider, plaintext.Key(scope.Key), state), "#quotas"})
 		}
 		if more := len(scopes) - most; more > 0 {
 			out = append(out, quotaProblem{g.level, fmt.Sprintf("Quota %s of %s: %s like these.", g.limit, g.provider, counted(more, "other key", "other keys")), "#quotas"})

@@ -16,7 +16,7 @@ import (
 	"gonum.org/v1/plot/vg/vgimg"
 	"gonum.org/v1/plot/vg/vgsvg"
 
-	"github.com/tapyr/tapyr/cmd/internal/plaintext"
+	"github.com/tapyr/tapyr/plaintext"
 )
 
 // The colours keep their meaning in every picture, and differ in lightness, too, for readers who do not see hues.

@@ -12,7 +12,7 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
-	"github.com/tapyr/tapyr/cmd/internal/plaintext"
+	"github.com/tapyr/tapyr/plaintext"
 	"github.com/tapyr/tapyr/plan"
 )
 

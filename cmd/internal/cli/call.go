@@ -11,7 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/tapyr/tapyr/cmd/internal/plaintext"
+	"github.com/tapyr/tapyr/plaintext"
 )
 
 // Call is one invocation of a command: its arguments and flags (through the

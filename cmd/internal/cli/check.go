@@ -6,8 +6,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/tapyr/tapyr/cmd/internal/plaintext"
 	"github.com/tapyr/tapyr/daemon"
+	"github.com/tapyr/tapyr/plaintext"
 	"github.com/tapyr/tapyr/validate"
 )
 

@@ -21,7 +21,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/tapyr/tapyr/cmd/internal/plaintext"
+	"github.com/tapyr/tapyr/plaintext"
 )
 
 // The statuses with which tapyr exits. Scripts branch on them, so they change

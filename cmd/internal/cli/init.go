@@ -15,8 +15,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/tapyr/tapyr/cmd/internal/plaintext"
 	"github.com/tapyr/tapyr/examples"
+	"github.com/tapyr/tapyr/plaintext"
 	"github.com/tapyr/tapyr/schema"
 )
 

@@ -10,8 +10,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/tapyr/tapyr/cmd/internal/plaintext"
 	"github.com/tapyr/tapyr/match"
+	"github.com/tapyr/tapyr/plaintext"
 	"github.com/tapyr/tapyr/schema"
 	"github.com/tapyr/tapyr/validate"
 	"github.com/tapyr/tapyr/window"

@@ -7,8 +7,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/tapyr/tapyr/cmd/internal/plaintext"
 	"github.com/tapyr/tapyr/engine"
+	"github.com/tapyr/tapyr/plaintext"
 )
 
 func newInspectResponseCommand() *Command {

@@ -8,9 +8,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/tapyr/tapyr/cmd/internal/plaintext"
 	"github.com/tapyr/tapyr/ledger"
 	"github.com/tapyr/tapyr/ledger/sqlite"
+	"github.com/tapyr/tapyr/plaintext"
 )
 
 func newLedgerShowCommand() *Command {

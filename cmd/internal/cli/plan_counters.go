@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/tapyr/tapyr/cmd/internal/plaintext"
 	"github.com/tapyr/tapyr/ledger"
+	"github.com/tapyr/tapyr/plaintext"
 	"github.com/tapyr/tapyr/plan"
 	"github.com/tapyr/tapyr/schema"
 	"github.com/tapyr/tapyr/validate"

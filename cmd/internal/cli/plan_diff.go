@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tapyr/tapyr/cmd/internal/plaintext"
+	"github.com/tapyr/tapyr/plaintext"
 	"github.com/tapyr/tapyr/plan"
 	"github.com/tapyr/tapyr/schema"
 	"github.com/tapyr/tapyr/validate"

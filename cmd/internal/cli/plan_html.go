@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/tapyr/tapyr/cmd/internal/chart"
-	"github.com/tapyr/tapyr/cmd/internal/plaintext"
+	"github.com/tapyr/tapyr/plaintext"
 	"github.com/tapyr/tapyr/plan"
 )
 

@@ -5,7 +5,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/tapyr/tapyr/cmd/internal/plaintext"
+	"github.com/tapyr/tapyr/plaintext"
 	"github.com/tapyr/tapyr/plan"
 	"github.com/tapyr/tapyr/schema"
 )

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/tapyr/tapyr/cmd/internal/chart"
-	"github.com/tapyr/tapyr/cmd/internal/plaintext"
+	"github.com/tapyr/tapyr/plaintext"
 	"github.com/tapyr/tapyr/replay"
 )
 

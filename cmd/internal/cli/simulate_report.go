@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/tapyr/tapyr/cmd/internal/plaintext"
+	"github.com/tapyr/tapyr/plaintext"
 	"github.com/tapyr/tapyr/schema"
 	"github.com/tapyr/tapyr/simulate"
 )

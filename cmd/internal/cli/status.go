@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/url"
@@ -14,8 +15,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/tapyr/tapyr/cmd/internal/plaintext"
 	"github.com/tapyr/tapyr/daemon"
+	"github.com/tapyr/tapyr/plaintext"
 	"github.com/tapyr/tapyr/plan"
 )
 
@@ -301,12 +302,11 @@ func statusJobsTable(s *daemon.Snapshot, zone *time.Location) *table {
 		case j.Error != "":
 			state, meaning = j.Error, styleBad
 		case j.LastRun == nil:
-			state, meaning = "has not run yet", styleFaint
+			state, meaning = "not run yet", styleFaint
 		case !j.Fresh:
 			state, meaning = "stale", styleWarn
 		}
-		every := time.Duration(j.IntervalSeconds * float64(time.Second)).Round(time.Second)
-		row := plain(j.Job, every.String(), fmt.Sprintf("%.2f", j.Stretch), fmt.Sprint(j.Instances), last, next, state)
+		row := plain(j.Job, spanText(math.Round(j.IntervalSeconds)), fmt.Sprintf("%.2f", j.Stretch), fmt.Sprint(j.Instances), last, next, state)
 		row[6].style = meaning
 		t.rows = append(t.rows, row)
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/tapyr/tapyr/cmd/internal/plaintext"
+	"github.com/tapyr/tapyr/plaintext"
 	"github.com/tapyr/tapyr/plan"
 	"github.com/tapyr/tapyr/schema"
 	"github.com/tapyr/tapyr/validate"
