@@ -119,7 +119,7 @@ func same(t interface {
 func testRestore(t *testing.T, open func(*testing.T) ledger.Ledger) {
 	day := 24 * time.Hour
 	midnight := now.Truncate(day)
-	remaining, most, used := int64(-3), int64(5000), int64(7)
+	remaining, most, used := int64(3), int64(5000), int64(7)
 	current := counter("current", midnight, day, 110)
 	current.Lease, current.ObservedRemaining, current.ObservedMax, current.ObservedUsed = 10, &remaining, &most, &used
 	ended := counter("ended", now.Add(-day), day, 5) // its end is now: half open
@@ -361,7 +361,7 @@ func randomChanges(random *rand.Rand, n int) (c ledger.Changes) {
 		at := now.Add(time.Duration(i) * time.Minute)
 		count := counter(pick(), at, time.Minute, random.Int64N(1e15))
 		if random.IntN(2) == 0 {
-			observed := random.Int64() - 1<<62
+			observed := random.Int64()
 			count.ObservedMax = &observed
 		}
 		c.Counters = append(c.Counters, count)

@@ -199,7 +199,9 @@ func statusView(s *daemon.Snapshot, zone *time.Location) *reportView {
 	if len(s.Scopes) > 0 {
 		view.sections = append(view.sections, section{title: "Quotas", table: scopesTable(s, zone)})
 	}
-	view.sections = append(view.sections, section{title: "Jobs", table: statusJobsTable(s, zone)})
+	if len(s.Jobs) > 0 {
+		view.sections = append(view.sections, section{title: "Jobs", table: statusJobsTable(s, zone)})
+	}
 	if d := s.Deliveries; d != nil {
 		view.sections = append(view.sections, deliverySections(d, s.At, zone)...)
 	}
