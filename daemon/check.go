@@ -129,6 +129,9 @@ func (c *check) run(ctx context.Context) (*CheckResult, error) {
 	}
 	c.out.URL = request.URL.Scheme + "://" + request.URL.Host + request.URL.Path
 	got, err := c.send(ctx, request)
+	if ctx.Err() != nil { // interrupted: nothing is known of the account
+		return nil, ctx.Err()
+	}
 	if err != nil {
 		c.out.Error = c.daemon.redactor.Text(err.Error())
 		return &c.out, nil // that it failed is the answer

@@ -275,7 +275,7 @@ func (c *Client) admitted(request *http.Request, raw func(*http.Response)) (*Ans
 	defer response.Body.Close()
 	body, err := readBody(response, min(c.options.MaxBodyBytes, 1<<20))
 	if err != nil {
-		return nil, c.clean(err)
+		return nil, c.clean(once.timed(err))
 	}
 	answer = &Answer{Status: response.StatusCode, Header: response.Header.Clone(), URL: request.URL}
 	answer.Header.Del("Set-Cookie")

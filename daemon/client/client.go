@@ -209,6 +209,7 @@ var errResent = errors.New("the connection broke after the request was sent")
 
 // single watches over one request.
 type single struct {
+	ctx             context.Context //nolint:containedctx // it lives as long as the request
 	cancel          context.CancelFunc
 	trace           httptrace.ClientTrace
 	written, resent atomic.Bool
@@ -221,7 +222,8 @@ type single struct {
 // connection that was dead before the request had been written is still replaced.
 func onlyOnce(ctx context.Context, timeout time.Duration) (context.Context, *single) {
 	s := new(single)
-	ctx, s.cancel = context.WithTimeout(ctx, timeout)
+	ctx, s.cancel = context.WithTimeoutCause(ctx, timeout, &timeoutError{timeout})
+	s.ctx = ctx
 	s.trace.WroteRequest = func(info httptrace.WroteRequestInfo) {
 		if info.Err == nil {
 			s.written.Store(true)
@@ -242,8 +244,25 @@ func (s *single) why(err error) error {
 	if s.resent.Load() {
 		return errResent
 	}
+	err = s.timed(err)
 	if !s.connected.Load() {
 		return &UnsentError{err}
+	}
+	return err
+}
+
+// timed puts the time that a request may take in place of the end of a context, where it was that which ended it.
+func (s *single) timed(err error) error {
+	var late *timeoutError
+	if !errors.As(context.Cause(s.ctx), &late) {
+		return err
+	}
+	var body *BodyError
+	if errors.As(err, &body) && body.Why == BodyTruncated {
+		return &BodyError{Why: BodyTruncated, Err: late}
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return late
 	}
 	return err
 }
@@ -259,7 +278,7 @@ func (c *Client) exchange(request *http.Request, once *single) (*Answer, error) 
 	c.redactor.header(answer.Header)
 	body, err := readBody(response, c.options.MaxBodyBytes)
 	if err != nil {
-		return answer, c.clean(err)
+		return answer, c.clean(once.timed(err))
 	}
 	answer.Body = c.redactor.Bytes(body)
 	return answer, nil

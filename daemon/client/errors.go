@@ -2,6 +2,7 @@ package client
 
 import (
 	"fmt"
+	"net/http"
 )
 
 // AuthError says that a provider does not accept who we say we are.
@@ -19,9 +20,9 @@ type AuthError struct {
 func (e *AuthError) Error() string {
 	switch {
 	case e.Login && e.Err != nil:
-		return fmt.Sprintf("account %q: no token: %v", e.Account, e.Err)
+		return fmt.Sprintf("account %q: no token: %v%s", e.Account, e.Err, statusWayOut(e.Status))
 	case e.Login:
-		return fmt.Sprintf("account %q: no token: the login was answered with status %d; check the account's credentials", e.Account, e.Status)
+		return fmt.Sprintf("account %q: no token: the login was answered with status %d%s", e.Account, e.Status, statusWayOut(e.Status))
 	case e.Renewed:
 		return fmt.Sprintf("account %q: status %d with a fresh token, too; check what the credentials are allowed to do", e.Account, e.Status)
 	}
@@ -33,7 +34,7 @@ func (e *AuthError) Unwrap() error { return e.Err }
 // UnsentError is one of a request of which nothing has left: there was no connection.
 type UnsentError struct{ Err error }
 
-func (e *UnsentError) Error() string { return e.Err.Error() }
+func (e *UnsentError) Error() string { return e.Err.Error() + wayOut(e.Err) }
 func (e *UnsentError) Unwrap() error { return e.Err }
 
 // RedirectError says that a redirect or a link to the next page leads where requests must not go.
@@ -94,6 +95,9 @@ func (e *StatusError) Error() string {
 	}
 	if e.Excerpt != "" {
 		text += fmt.Sprintf(": %q", e.Excerpt)
+	}
+	if e.Status == http.StatusForbidden {
+		text += "; check what the account's credentials are allowed to do"
 	}
 	return text
 }

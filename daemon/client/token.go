@@ -58,12 +58,15 @@ func (s *oauthSource) fetch(ctx context.Context) (*Credential, error) {
 	})
 	token, err := s.config.Token(ctx)
 	var refused *oauth2.RetrieveError
+	var unanswered *url.Error
 	switch {
 	case errors.As(err, &refused) && refused.Response != nil:
 		return nil, s.client.loginError(refused.Response.StatusCode, fmt.Errorf("the token request was answered with status %d: %q",
 			refused.Response.StatusCode, s.client.Excerpt(refused.Body)))
-	case err != nil:
+	case errors.As(err, &unanswered):
 		return nil, s.client.loginError(0, err)
+	case err != nil: // an answer without a token: another attempt would bring the same
+		return nil, s.client.loginError(http.StatusOK, err)
 	}
 	s.client.passing(token.AccessToken)
 	header := http.Header{}
