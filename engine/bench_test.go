@@ -14,6 +14,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/tapyr/tapyr/match"
+	"github.com/tapyr/tapyr/validate/validatetest"
 )
 
 // benchDocuments are three limits, one of each kind, by organization.
@@ -51,7 +52,7 @@ func benchRequest(key int) *Request {
 }
 
 func benchEngine(b testing.TB, documents string) (*Engine, []*Prepared) {
-	e := New(configOf(b, documents), Options{})
+	e := New(validatetest.Config(b, documents), Options{})
 	prepared := make([]*Prepared, benchKeys)
 	for i := range prepared {
 		p, err := e.Prepare(benchStart, benchRequest(i))

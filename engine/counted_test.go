@@ -5,11 +5,12 @@ import (
 	"time"
 
 	"github.com/tapyr/tapyr/match"
+	"github.com/tapyr/tapyr/validate/validatetest"
 )
 
 // What Counted says of a request's quotas is what projections and timelines say of all keys.
 func TestCountedAgreesWithProjectionsAndTimelines(t *testing.T) {
-	config := configOf(t, `apiVersion: tapyr/v1alpha1
+	config := validatetest.Config(t, `apiVersion: tapyr/v1alpha1
 kind: Provider
 metadata: { name: p }
 spec:

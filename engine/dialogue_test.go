@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/tapyr/tapyr/match"
+	"github.com/tapyr/tapyr/validate/validatetest"
 )
 
 // The dialogues in testdata/dialogues, one file for each rule, are meant to be read. Every line says at which second something
@@ -68,7 +69,7 @@ func newDialogue(t *testing.T, spec string) *dialogue {
 	for _, a := range []string{"acme", "bolt"} {
 		fmt.Fprintf(&b, "---\napiVersion: tapyr/v1alpha1\nkind: Account\nmetadata: { name: %s }\nspec: { provider: vendor }\n", a)
 	}
-	return &dialogue{t: t, e: New(configOf(t, b.String()), Options{}), tickets: map[string]Ticket{}, names: map[Ticket]string{}}
+	return &dialogue{t: t, e: New(validatetest.Config(t, b.String()), Options{}), tickets: map[string]Ticket{}, names: map[Ticket]string{}}
 }
 
 // line is one line: SECONDS COMMAND [WORDS] [k=v ...].

@@ -7,7 +7,7 @@ import (
 	"github.com/tapyr/tapyr/engine"
 	"github.com/tapyr/tapyr/match"
 	"github.com/tapyr/tapyr/schema"
-	"github.com/tapyr/tapyr/validate"
+	"github.com/tapyr/tapyr/validate/validatetest"
 )
 
 const tallyDocuments = `apiVersion: tapyr/v1alpha1
@@ -36,10 +36,7 @@ func tallies(t *testing.T, f *engine.Enforcer, now int64) map[string]engine.Tall
 
 // TestTally holds what a server tells in its headers against counts made by hand, before and after a maximum is lowered.
 func TestTally(t *testing.T) {
-	config, problems := validate.Check(decoded(t, tallyDocuments))
-	if config == nil {
-		t.Fatal(problems)
-	}
+	config := validatetest.Config(t, tallyDocuments)
 	start := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC).UnixNano()
 	second := int64(time.Second)
 	f := engine.NewEnforcer(config)
@@ -95,10 +92,7 @@ func TestTally(t *testing.T) {
 
 // TestSetRate: what a bucket holds stays when its rate changes, to the part of a token that has come; a full one stays full.
 func TestSetRate(t *testing.T) {
-	config, problems := validate.Check(decoded(t, tallyDocuments))
-	if config == nil {
-		t.Fatal(problems)
-	}
+	config := validatetest.Config(t, tallyDocuments)
 	rate := func(text string) schema.Rate {
 		t.Helper()
 		r, err := schema.ParseRate(text)
@@ -141,13 +135,4 @@ func TestSetRate(t *testing.T) {
 	if got := tallies(t, f, start+60*second)["pace"]; got.UsedUnits != 0 {
 		t.Errorf("%d tokens are missing from a full bucket", got.UsedUnits)
 	}
-}
-
-func decoded(t *testing.T, text string) []*schema.Document {
-	t.Helper()
-	docs, problems := schema.Decode("vendor.yaml", []byte(text))
-	if len(problems) > 0 {
-		t.Fatal(problems)
-	}
-	return docs
 }

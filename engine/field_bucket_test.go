@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tapyr/tapyr/golden"
+	"github.com/tapyr/tapyr/validate/validatetest"
 )
 
 // serve runs a server's side of a bucket: the cases that presume no guard token.
@@ -20,7 +21,7 @@ type served struct {
 
 func newServed(t testing.TB, documents string) *served {
 	t.Helper()
-	return &served{NewEnforcer(configOf(t, documents)), t}
+	return &served{NewEnforcer(validatetest.Config(t, documents)), t}
 }
 
 func (s *served) allow(now int64) (allowed bool, retryAfter int64) {
@@ -47,7 +48,7 @@ func TestFieldCostAboveBurst(t *testing.T) { // TB-01
 		TokensAfter int64
 	}
 	golden.Case(t, "TB-01", &in, &want)
-	config := configOf(t, oneLimit(fmt.Sprintf("kind: rate, rate: %s, burst: %d, cost: %d", in.Rate, in.Request.Cost, in.Request.Cost), ""))
+	config := validatetest.Config(t, oneLimit(fmt.Sprintf("kind: rate, rate: %s, burst: %d, cost: %d", in.Rate, in.Request.Cost, in.Request.Cost), ""))
 	config.Providers[0].Limits[0].Burst = in.Burst // documents that say so are an error already
 	e := New(config, Options{})
 	_, err := e.Prepare(0, plainRequest())
@@ -177,7 +178,7 @@ func TestFieldCancelledWaiter(t *testing.T) { // TB-13
 	var want struct{ A, C float64 }
 	golden.Case(t, "TB-13", &in, &want)
 	synctest.Test(t, func(t *testing.T) {
-		e := New(configOf(t, oneLimit("kind: rate, burst: 1, rate: "+in.Rate, "")), Options{})
+		e := New(validatetest.Config(t, oneLimit("kind: rate, burst: 1, rate: "+in.Rate, "")), Options{})
 		g := e.Gate()
 		defer g.Close()
 		start := time.Now()
@@ -261,7 +262,7 @@ func TestFieldNoDeadlock(t *testing.T) { // TB-16
 	first := "scope: { by: [account] }, kind: concurrency, max: 1 }\n    - { name: b, kind: concurrency, max: 1, scope: { by: [provider] }"
 	run, _ := time.ParseDuration(in.Jobs[0].Run)
 	synctest.Test(t, func(t *testing.T) {
-		g := New(configOf(t, oneLimit(first, "")), Options{}).Gate()
+		g := New(validatetest.Config(t, oneLimit(first, "")), Options{}).Gate()
 		defer g.Close()
 		for range 1000 {
 			start, done := time.Now(), make(chan error)
@@ -292,7 +293,7 @@ func TestFieldLongWait(t *testing.T) { // TB-18
 	var want struct{ SecondWaitSeconds float64 }
 	golden.Case(t, "TB-18", &in, &want)
 	synctest.Test(t, func(t *testing.T) {
-		g := New(configOf(t, oneLimit("kind: rate, burst: 1, rate: "+in.Rate, "")), Options{}).Gate()
+		g := New(validatetest.Config(t, oneLimit("kind: rate, burst: 1, rate: "+in.Rate, "")), Options{}).Gate()
 		defer g.Close()
 		start := time.Now()
 		for range 2 {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tapyr/tapyr/golden"
 	"github.com/tapyr/tapyr/match"
+	"github.com/tapyr/tapyr/validate/validatetest"
 )
 
 // oneLimit is a provider with one limit of an account, and further lines of its spec.
@@ -51,7 +52,7 @@ type desk struct {
 
 func newDesk(t testing.TB, documents string) *desk {
 	t.Helper()
-	e := New(configOf(t, documents), Options{})
+	e := New(validatetest.Config(t, documents), Options{})
 	p, err := e.Prepare(0, plainRequest())
 	if err != nil {
 		t.Fatal(err)
@@ -202,7 +203,7 @@ func TestFieldWaitAboveMost(t *testing.T) { // RA-08
 	var want struct{ Wait string }
 	golden.Case(t, "RA-08", &in, &want)
 	ears := &ears{}
-	config := configOf(t, oneLimit(slots, "  errors: { rateLimited: { maxPenalty: "+in.MaxWait+" } }"))
+	config := validatetest.Config(t, oneLimit(slots, "  errors: { rateLimited: { maxPenalty: "+in.MaxWait+" } }"))
 	d := &desk{Engine: New(config, Options{Observer: ears}), t: t}
 	d.p, _ = d.Prepare(0, plainRequest())
 	d.send(0, 0, in.Status, fields(in.Headers)...)
@@ -275,7 +276,7 @@ const synced = "kind: quota, max: %d, window: { period: %s }, " +
 // reading is what the engine would read from headers.
 func reading(t *testing.T, documents string, now int64, headers map[string]string) *Reading {
 	t.Helper()
-	r, err := New(configOf(t, documents), Options{}).Read(now, plainRequest(), &Response{Status: 200, Fields: fields(headers)})
+	r, err := New(validatetest.Config(t, documents), Options{}).Read(now, plainRequest(), &Response{Status: 200, Fields: fields(headers)})
 	if err != nil {
 		t.Fatal(err)
 	}

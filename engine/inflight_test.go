@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tapyr/tapyr/match"
+	"github.com/tapyr/tapyr/validate/validatetest"
 )
 
 const inFlightDocuments = `apiVersion: tapyr/v1alpha1
@@ -50,7 +51,7 @@ type asked struct {
 // Slots in flight against a list: at most so many of all and of each account; who waits goes by priority, then by age, and an account
 // that is full holds up no other, though they share a limit.
 func TestInFlight(t *testing.T) {
-	config := configOf(t, inFlightDocuments)
+	config := validatetest.Config(t, inFlightDocuments)
 	names := []string{"low", "normal", "high", "critical"}
 	rapid.Check(t, func(t *rapid.T) {
 		most, each := rapid.IntRange(1, 6).Draw(t, "most"), rapid.IntRange(1, 4).Draw(t, "each")
@@ -118,7 +119,7 @@ func TestInFlight(t *testing.T) {
 
 // A request that waits for a slot until its deadline is refused, and blames no limit of the documents.
 func TestInFlightDeadline(t *testing.T) {
-	e := New(configOf(t, inFlightDocuments), Options{MaxInFlight: 1})
+	e := New(validatetest.Config(t, inFlightDocuments), Options{MaxInFlight: 1})
 	q := &Request{Request: match.Request{Account: "a", Method: "GET", Endpoint: "/x"}}
 	if _, granted, err := e.ReserveRequest(1, q, false, 10); err != nil || !granted {
 		t.Fatal(granted, err)

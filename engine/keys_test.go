@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tapyr/tapyr/match"
+	"github.com/tapyr/tapyr/validate/validatetest"
 )
 
 const passingDocuments = `apiVersion: tapyr/v1alpha1
@@ -27,7 +28,7 @@ spec: { provider: p }
 
 // Keys that come once and never again are forgotten when their time is over, also where every engine lives for a few minutes only.
 func TestKeysThatNeverComeAgainGo(t *testing.T) {
-	config := configOf(t, passingDocuments)
+	config := validatetest.Config(t, passingDocuments)
 	for _, life := range []time.Duration{0, 5 * time.Minute} {
 		t.Run(fmt.Sprint("an engine lives ", life), func(t *testing.T) {
 			e := New(config, Options{})

@@ -6,12 +6,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tapyr/tapyr/validate/validatetest"
 )
 
 func newHeard(t *testing.T, documents string) (*desk, *ears) {
 	t.Helper()
 	o := &ears{}
-	d := &desk{Engine: New(configOf(t, documents), Options{Observer: o}), t: t}
+	d := &desk{Engine: New(validatetest.Config(t, documents), Options{Observer: o}), t: t}
 	var err error
 	if d.p, err = d.Prepare(0, plainRequest()); err != nil {
 		t.Fatal(err)
@@ -102,7 +104,7 @@ func TestAdaptiveRate(t *testing.T) {
 func TestRead(t *testing.T) {
 	documents := oneLimit("kind: quota, max: 100, window: { period: hour }, sync: { limitHeader: L, remainingHeader: R, resetHeader: T }",
 		"  errors: { rateLimited: { maxPenalty: 1h } }")
-	e := New(configOf(t, documents), Options{})
+	e := New(validatetest.Config(t, documents), Options{})
 	read := func(status int, fields ...Field) string {
 		t.Helper()
 		r, err := e.Read(goldenStart, plainRequest(), &Response{Status: status, Fields: fields})
@@ -175,7 +177,7 @@ func TestProjectionsAreNumbers(t *testing.T) {
 
 // Two accounts with different shares and maxima use one key: each is held to its own.
 func TestMixedShares(t *testing.T) {
-	e := New(configOf(t, `
+	e := New(validatetest.Config(t, `
 apiVersion: tapyr/v1alpha1
 kind: Provider
 metadata: { name: vendor }

@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/tapyr/tapyr/validate/validatetest"
 )
 
 // memoryCases are kinds of keys to weigh: those of three limits, of a daily quota alone, and of quotas whose responses have taught
@@ -57,7 +59,7 @@ func keyMemory(b testing.TB, documents string, response *Response) (perKey, apar
 		runtime.ReadMemStats(&m)
 		return int64(m.HeapAlloc)
 	}
-	e := New(configOf(b, documents), Options{})
+	e := New(validatetest.Config(b, documents), Options{})
 	before := heap()
 	for i := range n {
 		q := benchRequest(i)

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tapyr/tapyr/validate/validatetest"
 )
 
 func TestParseDecimal(t *testing.T) {
@@ -293,7 +295,7 @@ func FuzzPolicy(f *testing.F) {
 
 // FuzzHeaders: no response, however odd, makes the engine panic, forget what it counts, or let a request go after a refusal.
 func FuzzHeaders(f *testing.F) {
-	config := configOf(f, oneLimit("kind: quota, max: 100, window: { period: hour }, costFrom: { header: A }, sync: { limitHeader: A, remainingHeader: B, "+
+	config := validatetest.Config(f, oneLimit("kind: quota, max: 100, window: { period: hour }, costFrom: { header: A }, sync: { limitHeader: A, remainingHeader: B, "+
 		"usedHeader: C, remainingPercentHeader: D, resetHeader: E, policy: day }", "  errors: { rateLimited: { retryAfter: { pattern: 'in ([0-9.]+)' } } }"))
 	f.Add(429, "100", "99", "1", "50.5", "30", "-1", `"day";r=5;t=9`, "again in 5")
 	f.Add(200, "1e9", "-5", "99999999999999999999", "101", "Sun Nov  6 08:49:37 1994", "18446744073709551616", `"day"`, "")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tapyr/tapyr/match"
 	"github.com/tapyr/tapyr/validate"
+	"github.com/tapyr/tapyr/validate/validatetest"
 )
 
 // mixedDocuments are limits of all kinds whose scopes overlap.
@@ -76,7 +77,7 @@ func (e *Engine) sums() map[string][3]int64 {
 // All or none, and nothing is lost: after any sequence of calls, slots, units in flight and pins are exactly those of the requests
 // that are granted or wait.
 func TestConservation(t *testing.T) {
-	config := configOf(t, mixedDocuments)
+	config := validatetest.Config(t, mixedDocuments)
 	rapid.Check(t, func(t *rapid.T) {
 		e := New(config, Options{})
 		requests := map[Ticket]*Prepared{}
@@ -160,7 +161,7 @@ func (p *Prepared) addTo(sums map[string][3]int64, e *Engine, granted, settled b
 
 // A waiter that is cancelled leaves no trace: whatever comes later is decided as if it had never come.
 func TestCancelledWaiterLeavesNoTrace(t *testing.T) {
-	config := configOf(t, mixedDocuments)
+	config := validatetest.Config(t, mixedDocuments)
 	cancelled := 0
 	rapid.Check(t, func(t *rapid.T) {
 		with, without := New(config, Options{}), New(config, Options{})
@@ -220,7 +221,7 @@ func TestCancelledWaiterLeavesNoTrace(t *testing.T) {
 // First in, first out among equals; higher priority first.
 func TestOrderOfWaiters(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		e := New(configOfRapid(t, oneLimit("kind: rate, rate: 1/s, burst: 1", "")), Options{})
+		e := New(validatetest.Config(t, oneLimit("kind: rate, rate: 1/s, burst: 1", "")), Options{})
 		now := goldenStart
 		order, prepared := []Ticket{}, map[Ticket]*Prepared{}
 		if _, granted, _ := e.ReserveRequest(now, plainRequest(), false, now); !granted {
@@ -331,7 +332,7 @@ func normal(s *Snapshot) map[string]string {
 }
 
 func TestRestoreLeavesOutWhatIsUnknown(t *testing.T) {
-	e := New(configOf(t, oneLimit("kind: quota, max: 10, window: { period: hour }", "")), Options{})
+	e := New(validatetest.Config(t, oneLimit("kind: quota, max: 10, window: { period: hour }", "")), Options{})
 	skipped := e.Restore(goldenStart, &Snapshot{
 		Scopes: []ScopeState{
 			{Provider: "gone", Limit: "l", Key: "acme"},
@@ -356,7 +357,7 @@ func TestRestoreLeavesOutWhatIsUnknown(t *testing.T) {
 
 // Keys that nobody uses any more are dropped, and their symbols with them; those that have something to remember are not.
 func TestMemoryFollowsWhatIsLive(t *testing.T) {
-	e := New(configOf(t, benchDocuments), Options{})
+	e := New(validatetest.Config(t, benchDocuments), Options{})
 	symbols := e.symbols.index.count
 	now := benchStart
 	for i := range 200_000 {
@@ -405,7 +406,7 @@ func TestDroppedKeysComeBack(t *testing.T) {
 
 // Keys of many dimensions are told apart, and written and read as they are shown.
 func TestKeysOfManyDimensions(t *testing.T) {
-	e := New(configOf(t, oneLimit(`kind: quota, max: 9, window: { period: day }, scope: { by: [account, target, credential, method, endpoint, "var:a", instance, "var:b"] }`, "")), Options{})
+	e := New(validatetest.Config(t, oneLimit(`kind: quota, max: 9, window: { period: day }, scope: { by: [account, target, credential, method, endpoint, "var:a", instance, "var:b"] }`, "")), Options{})
 	seen := map[string]bool{}
 	for _, a := range []string{"1", "12", "", "x/y", "50%", "\x00"} {
 		for _, b := range []string{"2", "1", "", "3:1"} {

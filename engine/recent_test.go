@@ -3,13 +3,15 @@ package engine
 import (
 	"testing"
 	"time"
+
+	"github.com/tapyr/tapyr/validate/validatetest"
 )
 
 // TestWindowOfFirstRequestEndsBeforeItsCaps: the window that a report shows of a firstRequest quota is over before the units in it
 // have left for admission. It is reported with the pace at its end all the same, even if nothing but the clock goes on.
 func TestWindowOfFirstRequestEndsBeforeItsCaps(t *testing.T) {
 	var reports []*WindowReport
-	config := configOf(t, `
+	config := validatetest.Config(t, `
 apiVersion: tapyr/v1alpha1
 kind: Provider
 metadata: { name: vendor }

@@ -5,12 +5,13 @@ import (
 	"time"
 
 	"github.com/tapyr/tapyr/match"
+	"github.com/tapyr/tapyr/validate/validatetest"
 )
 
 // Until its next request a restored quota shows what it showed before the restart: its maximum, the account's share, the reserve.
 // It was shown as a quota of 0 units, and plans made at a start found every job infeasible.
 func TestRestoredQuotaShowsItsMaximum(t *testing.T) {
-	config := configOf(t, `apiVersion: tapyr/v1alpha1
+	config := validatetest.Config(t, `apiVersion: tapyr/v1alpha1
 kind: Provider
 metadata: { name: p }
 spec:

@@ -12,12 +12,13 @@ import (
 	"time"
 
 	"github.com/tapyr/tapyr/match"
+	"github.com/tapyr/tapyr/validate/validatetest"
 )
 
 // 64 goroutines, overlapping scopes, cancellations, settles and releases in any order, twice and at once: no limit is exceeded,
 // nobody hangs, and in the end nothing is held.
 func TestGateUnderLoad(t *testing.T) {
-	e := New(configOf(t, mixedDocuments), Options{})
+	e := New(validatetest.Config(t, mixedDocuments), Options{})
 	g := e.Gate()
 	defer g.Close()
 	var inUse [4]atomic.Int64 // slots of acme, of bolt, and of the two endpoints
@@ -79,7 +80,7 @@ func TestGateUnderLoad(t *testing.T) {
 // A slot that a panic leaves behind is free again, because Release is deferred; the next request gets it at once.
 func TestGateReleasesOnPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := New(configOf(t, oneLimit("kind: concurrency, max: 1", "")), Options{}).Gate()
+		g := New(validatetest.Config(t, oneLimit("kind: concurrency, max: 1", "")), Options{}).Gate()
 		defer g.Close()
 		func() {
 			defer func() { _ = recover() }()
@@ -100,7 +101,7 @@ func TestGateReleasesOnPanic(t *testing.T) {
 // A waiter is woken by a release, by its token, and by the end of a penalty; at its deadline it is refused.
 func TestGateWakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := New(configOf(t, oneLimit("kind: concurrency, max: 1, penalty: 3s", "")), Options{}).Gate()
+		g := New(validatetest.Config(t, oneLimit("kind: concurrency, max: 1, penalty: 3s", "")), Options{}).Gate()
 		defer g.Close()
 		start := time.Now()
 		r, err := g.Acquire(t.Context(), plainRequest(), false, time.Time{})
@@ -130,7 +131,7 @@ func TestGateWakes(t *testing.T) {
 
 func TestGateClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := New(configOf(t, oneLimit("kind: concurrency, max: 1", "")), Options{}).Gate()
+		g := New(validatetest.Config(t, oneLimit("kind: concurrency, max: 1", "")), Options{}).Gate()
 		r, err := g.Acquire(t.Context(), plainRequest(), false, time.Time{})
 		if err != nil {
 			t.Fatal(err)
@@ -161,7 +162,7 @@ func TestGateClose(t *testing.T) {
 
 // A clock that is set back or forward does not move the gate's time.
 func TestGateTimeIsMonotonic(t *testing.T) {
-	g := New(configOf(t, oneLimit("kind: concurrency, max: 1", "")), Options{}).Gate()
+	g := New(validatetest.Config(t, oneLimit("kind: concurrency, max: 1", "")), Options{}).Gate()
 	defer g.Close()
 	before := g.Now()
 	g.start = g.start.Add(0) // keeps its monotonic reading, as time.Now gave it

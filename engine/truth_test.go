@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"math/big"
 	"sort"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"github.com/tapyr/tapyr/validate"
+	"github.com/tapyr/tapyr/validate/validatetest"
 	"github.com/tapyr/tapyr/window"
 )
 
@@ -232,7 +232,7 @@ func TestServerWithAnotherClient(t *testing.T) {
 	one := func(t *rapid.T) {
 		const window = int64(60e9)
 		maximum := rapid.Int64Range(4, 15).Draw(t, "max")
-		config := configOfRapid(t, oneLimit(fmt.Sprintf("kind: quota, max: %d, window: { period: minute }, sync: { remainingHeader: X-Left }", maximum), ""))
+		config := validatetest.Config(t, oneLimit(fmt.Sprintf("kind: quota, max: %d, window: { period: minute }, sync: { remainingHeader: X-Left }", maximum), ""))
 		e := New(config, Options{})
 		p, err := e.Prepare(goldenStart, plainRequest())
 		if err != nil {
@@ -290,12 +290,4 @@ func TestServerWithAnotherClient(t *testing.T) {
 	if refusals == 0 {
 		t.Error("the other client was never in the way: the streams have become too tame")
 	}
-}
-
-func configOfRapid(t *rapid.T, documents string) *validate.Config {
-	config := tryConfig(documents)
-	if config == nil {
-		t.Fatal("documents are not valid: " + strings.TrimSpace(documents))
-	}
-	return config
 }

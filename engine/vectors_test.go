@@ -11,27 +11,9 @@ import (
 	"time"
 
 	"github.com/tapyr/tapyr/match"
-	"github.com/tapyr/tapyr/schema"
 	"github.com/tapyr/tapyr/validate"
+	"github.com/tapyr/tapyr/validate/validatetest"
 )
-
-// configOf resolves documents, and fails the test where they are not valid.
-func configOf(t testing.TB, documents string) *validate.Config {
-	t.Helper()
-	docs, problems := schema.Decode("test.yaml", []byte(documents))
-	if len(problems) > 0 {
-		t.Fatalf("documents: %v", problems)
-	}
-	config, problems := validate.Check(docs)
-	if config == nil {
-		for _, p := range problems {
-			if p.Severity == schema.SeverityError {
-				t.Fatalf("documents: %v\n%s", p, documents)
-			}
-		}
-	}
-	return config
-}
 
 // goldenCase is a case of the golden streams.
 type goldenCase struct {
@@ -56,7 +38,7 @@ func (c *goldenCase) config(t testing.TB) *validate.Config {
 	for _, d := range c.Documents {
 		fmt.Fprintf(&b, "---\n%s\n", d)
 	}
-	return configOf(t, b.String())
+	return validatetest.Config(t, b.String())
 }
 
 func goldenCases(t testing.TB, name string) []goldenCase {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tapyr/tapyr/validate/validatetest"
 )
 
 const cached = "      cache: { path: kept.json, ttl: 2d, flushEvery: 3 }\n"
@@ -251,11 +253,11 @@ func TestPaths(t *testing.T) {
 	}
 	folder := t.TempDir()
 	provider, _, _ := strings.Cut(documents(cached), "---\n")
-	l := New(check(t, provider+"---\n"+strings.Replace(provider, "name: vendor", "name: other", 1)), Options{Folder: folder})
+	l := New(validatetest.Config(t, provider+"---\n"+strings.Replace(provider, "name: vendor", "name: other", 1)), Options{Folder: folder})
 	l.Book("vendor").Learn(start, &Seen{Place: acme, Path: "/organizations/1/networks/N_1"})
 	l.Book("other").Learn(start, &Seen{Place: acme, Path: "/organizations/2/networks/N_1"})
 	flush(t, l, start, true)
-	again := New(check(t, documents(cached)), Options{Folder: folder})
+	again := New(validatetest.Config(t, documents(cached)), Options{Folder: folder})
 	if err := again.Load(start); err != nil || resolve(again.Book("vendor"), start, acme, "/networks/N_1") != "1" {
 		t.Errorf("%v", err)
 	}

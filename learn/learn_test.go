@@ -12,8 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tapyr/tapyr/expr"
-	"github.com/tapyr/tapyr/schema"
-	"github.com/tapyr/tapyr/validate"
+	"github.com/tapyr/tapyr/validate/validatetest"
 )
 
 const head = "apiVersion: tapyr/v1alpha1\nkind: "
@@ -65,22 +64,9 @@ spec:
 `
 }
 
-func check(t testing.TB, text string) *validate.Config {
-	t.Helper()
-	docs, problems := schema.Decode("documents.yaml", []byte(text))
-	if len(problems) > 0 {
-		t.Fatal(problems)
-	}
-	config, found := validate.Check(docs)
-	if config == nil {
-		t.Fatal(found)
-	}
-	return config
-}
-
 func library(t testing.TB, cache string, o Options) *Library {
 	t.Helper()
-	return New(check(t, documents(cache)), o)
+	return New(validatetest.Config(t, documents(cache)), o)
 }
 
 var (
@@ -210,7 +196,7 @@ func TestComplete(t *testing.T) {
 // A variable that no limit looks at leaves nothing unresolved: nothing depends on it.
 func TestUnusedVariableIsNotMissed(t *testing.T) {
 	text := strings.Replace(documents(""), `"var:organizationId"`, "instance", 1)
-	b := New(check(t, text), Options{}).Book("vendor")
+	b := New(validatetest.Config(t, text), Options{}).Book("vendor")
 	if _, unresolved := b.Complete(start, acme, "/networks/N_1", nil); unresolved {
 		t.Error("unresolved")
 	}
@@ -264,7 +250,7 @@ func TestBelief(t *testing.T) {
 // New documents know what the old ones have learned, and the other way round: requests of both are under way.
 func TestNewDocuments(t *testing.T) {
 	old := library(t, "", Options{})
-	next := old.For(check(t, documents("")))
+	next := old.For(validatetest.Config(t, documents("")))
 	old.Book("vendor").Learn(start, &Seen{Place: acme, Path: "/organizations/1/networks/N_1"})
 	next.Book("vendor").Learn(start, &Seen{Place: acme, Path: "/organizations/2/networks/N_2"})
 	if a, b := resolve(next.Book("vendor"), start, acme, "/networks/N_1"), resolve(old.Book("vendor"), start, acme, "/networks/N_2"); a != "1" || b != "2" {
@@ -303,7 +289,7 @@ func TestRoom(t *testing.T) {
 
 // The dumb twin: every lesson in a list, the last that is young enough counts.
 func TestAgainstTwin(t *testing.T) {
-	config, folder := check(t, documents("      cache: { path: unused.json, ttl: 1h }\n")), t.TempDir()
+	config, folder := validatetest.Config(t, documents("      cache: { path: unused.json, ttl: 1h }\n")), t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {
 		b := New(config, Options{Folder: folder}).Book("vendor")
 		type told struct {
@@ -390,7 +376,7 @@ func TestConcurrently(t *testing.T) {
 				t.Error(err)
 			}
 			l.Counts()
-			_ = l.For(check(t, documents("      cache: { path: c.json }\n"))).Book("vendor").Version()
+			_ = l.For(validatetest.Config(t, documents("      cache: { path: c.json }\n"))).Book("vendor").Version()
 		}
 	})
 	group.Wait()

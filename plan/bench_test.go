@@ -7,6 +7,7 @@ import (
 
 	"github.com/tapyr/tapyr/plan"
 	"github.com/tapyr/tapyr/validate"
+	"github.com/tapyr/tapyr/validate/validatetest"
 )
 
 // fleet is a configuration of accounts with ten jobs each; every account has a quota and a rate of its own, and all share one
@@ -28,7 +29,7 @@ spec:
 			fmt.Fprintf(&text, "---\n"+head+"kind: Job\nmetadata: { name: j-%d-%d }\nspec: { account: a-%d, interval: %dm, priority: %s, request: { endpoint: /x } }\n", a, j, a, 1+(a+j)%7, priority)
 		}
 	}
-	return config(b, strings.Split(text.String(), "---\n")...)
+	return validatetest.Config(b, strings.Split(text.String(), "---\n")...)
 }
 
 // BenchmarkMake plans 10 jobs for each of 1,000 and 10,000 keys; the second may take 12 times as long as the first.
@@ -77,7 +78,7 @@ spec: { account: acme, interval: 5m, forEach: devices, request: { endpoint: "/or
 		items[i] = map[string]string{"org": fmt.Sprint(i % 10_000), "serial": fmt.Sprint(i)}
 	}
 	in := plan.Input{
-		Config: config(b, documents), At: instant(b, "2026-11-30T00:00:00Z"),
+		Config: validatetest.Config(b, documents), At: instant(b, "2026-11-30T00:00:00Z"),
 		State: &plan.State{Inventories: map[string][]map[string]string{"devices": items}},
 	}
 	b.ResetTimer()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tapyr/tapyr/golden"
 	"github.com/tapyr/tapyr/plan"
+	"github.com/tapyr/tapyr/validate/validatetest"
 )
 
 const head = "apiVersion: tapyr/v1alpha1\n"
@@ -57,7 +58,7 @@ func TestFieldPL01(t *testing.T) {
 		for i := range in.Jobs.Count {
 			documents = append(documents, jobDocument(fmt.Sprintf("device-%d", i), "interval: 1m, maxInterval: 1800s"))
 		}
-		p := plan.Make(plan.Input{Config: config(t, documents...), At: instant(t, at)})
+		p := plan.Make(plan.Input{Config: validatetest.Config(t, documents...), At: instant(t, at)})
 		for _, j := range p.Jobs {
 			if j.EffectiveSeconds != want.WholeSeconds[month] {
 				t.Fatalf("%s: %v s, want %v", month, j.EffectiveSeconds, want.WholeSeconds[month])
@@ -84,7 +85,7 @@ func TestFieldPL03(t *testing.T) {
 	fixed := jobDocument("fixed", fmt.Sprintf("interval: 1d, priority: critical, estimate: { pagesPerRun: %d }", in.FixedCalls))
 	for i, interval := range in.Intervals {
 		// Both critical: nothing is stretched, and the plan tells what whole runs add up to.
-		documents := config(t, quotaDocuments(in.Quota, "day", "1"), fixed, jobDocument("periodic", "priority: critical, interval: "+interval))
+		documents := validatetest.Config(t, quotaDocuments(in.Quota, "day", "1"), fixed, jobDocument("periodic", "priority: critical, interval: "+interval))
 		p := plan.Make(plan.Input{Config: documents, At: instant(t, "2026-11-30T00:00:00Z")})
 		if got := p.Scopes[0].Peak; got != want.Calls[i] {
 			t.Errorf("every %s: %v calls, want %v", interval, got, want.Calls[i])
@@ -93,7 +94,7 @@ func TestFieldPL03(t *testing.T) {
 			t.Errorf("every %s: feasible is %v, want %v", interval, p.Feasible, want.Feasible[i])
 		}
 	}
-	p := plan.Make(plan.Input{Config: config(t, quotaDocuments(in.Quota, "day", "1"), fixed, jobDocument("periodic", "interval: 1s")), At: instant(t, "2026-11-30T00:00:00Z")})
+	p := plan.Make(plan.Input{Config: validatetest.Config(t, quotaDocuments(in.Quota, "day", "1"), fixed, jobDocument("periodic", "interval: 1s")), At: instant(t, "2026-11-30T00:00:00Z")})
 	if got := p.Jobs[1].EffectiveSeconds; got != want.MinWholeSeconds {
 		t.Errorf("the shortest interval is %v s, want %v", got, want.MinWholeSeconds)
 	}
@@ -110,13 +111,13 @@ func TestFieldPL05(t *testing.T) {
 	}
 	golden.Case(t, "PL-05", &in, &want)
 	job := jobDocument("poll", "interval: 1s")
-	p := plan.Make(plan.Input{Config: config(t, quotaDocuments(in.A.Quota, "day", "0.8"), job), At: instant(t, "2026-11-30T00:00:00Z")})
+	p := plan.Make(plan.Input{Config: validatetest.Config(t, quotaDocuments(in.A.Quota, "day", "0.8"), job), At: instant(t, "2026-11-30T00:00:00Z")})
 	if got := p.Jobs[0].EffectiveSeconds; got != want.A.IntervalSeconds {
 		t.Errorf("a: %v s, want %v", got, want.A.IntervalSeconds)
 	}
 	start := instant(t, "2026-11-30T00:00:00Z")
 	state := &plan.State{Counters: []plan.Counter{{Provider: "vendor", Limit: "quota", Key: "acme", Start: start, End: start.Add(24 * time.Hour), UsedUnits: 100 - in.B.Remaining}}}
-	p = plan.Make(plan.Input{Config: config(t, quotaDocuments(100, "day", "1"), job), At: start.Add(12 * time.Hour), State: state})
+	p = plan.Make(plan.Input{Config: validatetest.Config(t, quotaDocuments(100, "day", "1"), job), At: start.Add(12 * time.Hour), State: state})
 	if got := p.Jobs[0].EffectiveSeconds; got != want.B.IntervalSeconds {
 		t.Errorf("b: %v s, want %v", got, want.B.IntervalSeconds)
 	}
@@ -139,12 +140,12 @@ func TestFieldPL06(t *testing.T) {
 		return head + "kind: Job\nmetadata: { name: poll }\nspec: { account: acme, interval: 60s, priority: " + priority + ", forEach: devices, request: { endpoint: '/devices/{serial}' } }\n"
 	}
 	for i, n := range in.Devices {
-		p := plan.Make(plan.Input{Config: config(t, quotaDocuments(in.Quota, "day", "1"), lister, poll("critical")), At: instant(t, "2026-11-30T00:00:00Z"), Fanout: map[string]int64{"devices": n}})
+		p := plan.Make(plan.Input{Config: validatetest.Config(t, quotaDocuments(in.Quota, "day", "1"), lister, poll("critical")), At: instant(t, "2026-11-30T00:00:00Z"), Fanout: map[string]int64{"devices": n}})
 		if p.Feasible != want.Feasible[i] || p.Scopes[0].Demand != want.Calls[i] {
 			t.Errorf("%d devices: %v calls, feasible %v; want %v, %v", n, p.Scopes[0].Demand, p.Feasible, want.Calls[i], want.Feasible[i])
 		}
 	}
-	p := plan.Make(plan.Input{Config: config(t, quotaDocuments(in.Quota, "day", "1"), lister, poll("normal")), At: instant(t, "2026-11-30T00:00:00Z"), Fanout: map[string]int64{"devices": 7}})
+	p := plan.Make(plan.Input{Config: validatetest.Config(t, quotaDocuments(in.Quota, "day", "1"), lister, poll("normal")), At: instant(t, "2026-11-30T00:00:00Z"), Fanout: map[string]int64{"devices": 7}})
 	if got := p.Jobs[1].EffectiveSeconds; got != want.SevenNeedsSeconds {
 		t.Errorf("seven devices need %v s, want %v", got, want.SevenNeedsSeconds)
 	}
@@ -155,7 +156,7 @@ func TestFieldPL09(t *testing.T) {
 	var in struct{ Job struct{ Every string } }
 	var want struct{ RunsPerDayMax, RunsPerDayMin float64 }
 	golden.Case(t, "PL-09", &in, &want)
-	p := plan.Make(plan.Input{Config: config(t, quotaDocuments(1000, "day", "1"), jobDocument("poll", "interval: "+in.Job.Every)), At: instant(t, "2026-03-02T00:00:00Z")})
+	p := plan.Make(plan.Input{Config: validatetest.Config(t, quotaDocuments(1000, "day", "1"), jobDocument("poll", "interval: "+in.Job.Every)), At: instant(t, "2026-03-02T00:00:00Z")})
 	if got := p.Scopes[0].Peak; got != want.RunsPerDayMax {
 		t.Errorf("a day is planned for %v runs, want %v", got, want.RunsPerDayMax)
 	}
@@ -237,7 +238,7 @@ func TestFieldPL13(t *testing.T) {
 	at := instant(t, "2026-11-30T00:00:00Z")
 	two := quotaDocuments(in.A.QuotaPerKey, "day", "1") + "---\n" + head + "kind: Account\nmetadata: { name: globex }\nspec: { provider: vendor }\n"
 	calls := fmt.Sprintf("interval: 1d, priority: critical, estimate: { pagesPerRun: %d }", in.A.CallsPerDayPerKey)
-	p := plan.Make(plan.Input{Config: config(t, two, jobDocument("one", calls), head+"kind: Job\nmetadata: { name: other }\nspec: { account: globex, request: { endpoint: /x }, "+calls+" }\n"), At: at})
+	p := plan.Make(plan.Input{Config: validatetest.Config(t, two, jobDocument("one", calls), head+"kind: Job\nmetadata: { name: other }\nspec: { account: globex, request: { endpoint: /x }, "+calls+" }\n"), At: at})
 	if total := p.Scopes[0].Projected + p.Scopes[1].Projected; p.Feasible != want.A.Feasible || total != want.A.Total {
 		t.Errorf("a: %v calls, feasible %v; want %v, %v", total, p.Feasible, want.A.Total, want.A.Feasible)
 	}
@@ -245,7 +246,7 @@ func TestFieldPL13(t *testing.T) {
 	for i := range in.B.Jobs {
 		documents = append(documents, jobDocument(fmt.Sprintf("job-%d", i), fmt.Sprintf("interval: 1d, priority: critical, estimate: { pagesPerRun: %d }", in.B.CallsPerDayEach)))
 	}
-	p = plan.Make(plan.Input{Config: config(t, documents...), At: at})
+	p = plan.Make(plan.Input{Config: validatetest.Config(t, documents...), At: at})
 	if s := p.Scopes[0]; p.Feasible != want.B.Feasible || s.Projected != want.B.Total || s.Projected-s.Budget != want.B.Over {
 		t.Errorf("b: %v calls, %v over, feasible %v; want %+v", s.Projected, s.Projected-s.Budget, p.Feasible, want.B)
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tapyr/tapyr/plan"
+	"github.com/tapyr/tapyr/validate/validatetest"
 )
 
 const learned = `  learn:
@@ -44,7 +45,7 @@ func TestLearnedScopes(t *testing.T) {
 		"without learn it is not known": {endpoint: "/organizations/549236/devices"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in := plan.Input{Config: config(t, providerDocument(orgRate)+c.rules, account, settings, watched, learningJob("job", c.endpoint, c.more)), At: monday}
+			in := plan.Input{Config: validatetest.Config(t, providerDocument(orgRate)+c.rules, account, settings, watched, learningJob("job", c.endpoint, c.more)), At: monday}
 			if c.state != nil {
 				in.State = &plan.State{Inventories: c.state}
 			}

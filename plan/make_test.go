@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tapyr/tapyr/plan"
+	"github.com/tapyr/tapyr/validate/validatetest"
 )
 
 var monday = time.Date(2026, 11, 30, 0, 0, 0, 0, time.UTC)
@@ -52,7 +53,7 @@ func TestShadowAndCountsLimitsNeverStretch(t *testing.T) {
 	limits := `    - { name: watched, kind: quota, mode: shadow, max: 1, window: { period: day }, scope: { by: [account] } }
     - { name: invalid, kind: quota, max: 1, window: { period: day }, scope: { by: [account] }, counts: { status: [401] } }
 `
-	p := plan.Make(plan.Input{Config: config(t, providerDocument(limits), account, settings, jobDocument("a", "interval: 1m")), At: monday})
+	p := plan.Make(plan.Input{Config: validatetest.Config(t, providerDocument(limits), account, settings, jobDocument("a", "interval: 1m")), At: monday})
 	if len(p.Scopes) != 0 || p.Jobs[0].Stretch != 1 || !p.Feasible {
 		t.Errorf("scopes %v, stretch %v, feasible %v; want none, 1, true", p.Scopes, p.Jobs[0].Stretch, p.Feasible)
 	}
@@ -60,7 +61,7 @@ func TestShadowAndCountsLimitsNeverStretch(t *testing.T) {
 
 func TestConcurrencySetsAFloorOnlyWithAKnownLatency(t *testing.T) {
 	limits := "    - { name: slots, kind: concurrency, max: 2, scope: { by: [account] } }\n"
-	c := config(t, providerDocument(limits), account, settings, orgs, perOrg)
+	c := validatetest.Config(t, providerDocument(limits), account, settings, orgs, perOrg)
 	in := plan.Input{Config: c, At: monday, Fanout: map[string]int64{"orgs": 100}}
 	if p := plan.Make(in); job(t, p, "poll").Stretch != 1 || len(p.Scopes) != 0 {
 		t.Errorf("without a latency: %+v", p)
@@ -80,7 +81,7 @@ func TestInventorySaysWhichKeysAreFull(t *testing.T) {
 	limits := "    - { name: daily, kind: quota, max: 1440, window: { period: day }, scope: { by: [account, \"var:org\"] } }\n"
 	poll := head + "kind: Job\nmetadata: { name: poll }\nspec: { account: acme, interval: 1m, forEach: nets, request: { endpoint: '/nets/{net}' } }\n"
 	nets := head + "kind: Job\nmetadata: { name: nets }\nspec: { account: acme, interval: 52w, forEach: orgs, estimate: { pagesPerRun: 0 }, request: { endpoint: '/orgs/{org}/nets' }, inventory: { items: response, vars: { net: item.id } } }\n"
-	c := config(t, providerDocument(limits), account, settings, orgs, nets, poll)
+	c := validatetest.Config(t, providerDocument(limits), account, settings, orgs, nets, poll)
 	var items []map[string]string
 	for i := range 4 { // three networks in one organization, one in another
 		items = append(items, map[string]string{"net": fmt.Sprint(i), "org": fmt.Sprint(i / 3)})
@@ -103,7 +104,7 @@ func TestInventorySaysWhichKeysAreFull(t *testing.T) {
 
 func TestOfAPatternsKeysTheOneWithLeastDecides(t *testing.T) {
 	limits := "    - { name: daily, kind: quota, max: 2880, window: { period: day }, scope: { by: [account, \"var:org\"] } }\n"
-	c := config(t, providerDocument(limits), account, settings, orgs, perOrg)
+	c := validatetest.Config(t, providerDocument(limits), account, settings, orgs, perOrg)
 	counter := func(org string, used int64) plan.Counter {
 		return plan.Counter{Provider: "vendor", Limit: "daily", Key: "acme/org=" + org, Start: monday, End: monday.Add(24 * time.Hour), UsedUnits: used}
 	}
@@ -126,7 +127,7 @@ func TestOfAPatternsKeysTheOneWithLeastDecides(t *testing.T) {
 func TestTargetsMultiplyRunsAndKeepKeysApart(t *testing.T) {
 	limits := "    - { name: device, kind: quota, max: 1440, window: { period: day }, scope: { by: [target] } }\n    - { name: all, kind: quota, max: 100000, window: { period: day }, scope: { by: [account] } }\n"
 	targets := head + "kind: Account\nmetadata: { name: acme }\nspec: { provider: vendor, targets: [{ name: r1, baseURL: 'https://10.0.0.1' }, { name: r2, baseURL: 'https://10.0.0.2' }] }\n"
-	p := plan.Make(plan.Input{Config: config(t, providerDocument(limits), targets, settings, jobDocument("a", "interval: 1m")), At: monday})
+	p := plan.Make(plan.Input{Config: validatetest.Config(t, providerDocument(limits), targets, settings, jobDocument("a", "interval: 1m")), At: monday})
 	if j := p.Jobs[0]; j.Instances != 2 || j.Stretch != 1 {
 		t.Errorf("%d instances stretched %v times, want 2 and 1", j.Instances, j.Stretch)
 	}
@@ -140,7 +141,7 @@ func TestTargetsMultiplyRunsAndKeepKeysApart(t *testing.T) {
 
 func TestNothingToDoIsAnAnswer(t *testing.T) {
 	limits := "    - { name: daily, kind: quota, max: 0, window: { period: day }, scope: { by: [account] } }\n    - { name: org, kind: quota, max: 10, window: { period: day }, scope: { by: [\"var:org\"] } }\n"
-	c := config(t, providerDocument(limits), account, settings, orgs, perOrg)
+	c := validatetest.Config(t, providerDocument(limits), account, settings, orgs, perOrg)
 	p := plan.Make(plan.Input{Config: c, At: monday, Fanout: map[string]int64{"orgs": 0}})
 	if !p.Feasible || len(p.Scopes) != 1 || p.Scopes[0].Limit != "daily" || p.Scopes[0].Demand != 0 {
 		t.Errorf("a fan-out of 0: %+v", p)
@@ -158,7 +159,7 @@ func TestNothingToDoIsAnAnswer(t *testing.T) {
 
 func TestUnknownSizesAreSaid(t *testing.T) {
 	limits := "    - { name: daily, kind: quota, max: 10, window: { period: day }, scope: { by: [account] } }\n"
-	p := plan.Make(plan.Input{Config: config(t, providerDocument(limits), account, settings, orgs, perOrg), At: monday})
+	p := plan.Make(plan.Input{Config: validatetest.Config(t, providerDocument(limits), account, settings, orgs, perOrg), At: monday})
 	if len(p.Warnings) != 1 || p.Warnings[0].Code != "fanout-unknown" || p.Warnings[0].Job != "orgs" {
 		t.Errorf("warnings %v, want one fanout-unknown of orgs", p.Warnings)
 	}
@@ -166,7 +167,7 @@ func TestUnknownSizesAreSaid(t *testing.T) {
 
 func TestHistoryBeatsEstimates(t *testing.T) {
 	limits := "    - { name: daily, kind: quota, max: 100000, window: { period: day }, scope: { by: [account] }, costFrom: { header: X-Cost } }\n"
-	c := config(t, providerDocument(limits), account, settings, jobDocument("a", "interval: 1m, estimate: { pagesPerRun: 9 }"))
+	c := validatetest.Config(t, providerDocument(limits), account, settings, jobDocument("a", "interval: 1m, estimate: { pagesPerRun: 9 }"))
 	in := plan.Input{Config: c, At: monday, State: &plan.State{History: map[string]plan.History{"a": {PagesPerRun: 2, RetryRatio: 0.5, Costs: map[string]float64{"daily": 7}}}}}
 	p := plan.Make(in)
 	if got := p.Jobs[0].CallsPerRun; got != 3 {
@@ -179,7 +180,7 @@ func TestHistoryBeatsEstimates(t *testing.T) {
 
 func TestOverridesOfTheDocumentsHold(t *testing.T) {
 	limits := "    - { name: daily, kind: quota, max: 1440, window: { period: day }, scope: { by: [account] }, overrides: [{ from: '2026-11-30T00:00:00Z', to: '2026-12-01T00:00:00Z', max: 720 }] }\n"
-	c := config(t, providerDocument(limits), account, settings, jobDocument("a", "interval: 1m"))
+	c := validatetest.Config(t, providerDocument(limits), account, settings, jobDocument("a", "interval: 1m"))
 	if got := plan.Make(plan.Input{Config: c, At: monday}).Jobs[0].EffectiveSeconds; got != 120 {
 		t.Errorf("on the day of the override: every %v s, want 120", got)
 	}
@@ -191,7 +192,7 @@ func TestOverridesOfTheDocumentsHold(t *testing.T) {
 func TestWorstWindowIsTheLongest(t *testing.T) {
 	for period, days := range map[string]float64{"month": 31, "day": 25.0 / 24} {
 		limits := fmt.Sprintf("    - { name: q, kind: quota, max: 1000, window: { period: %s, timezone: Europe/Paris }, scope: { by: [account] } }\n", period)
-		c := config(t, providerDocument(limits), account, settings, jobDocument("a", "interval: 1m"))
+		c := validatetest.Config(t, providerDocument(limits), account, settings, jobDocument("a", "interval: 1m"))
 		p := plan.Make(plan.Input{Config: c, At: time.Date(2027, 2, 10, 0, 0, 0, 0, time.UTC), WorstWindow: true})
 		got := scope(t, p, "q").HorizonSeconds / 86400
 		if period == "month" {
@@ -207,7 +208,7 @@ func TestPromises(t *testing.T) {
 	limits := "    - { name: daily, kind: quota, max: 1440, window: { period: day }, scope: { by: [account] } }\n"
 	assert := head + "kind: Settings\nmetadata: { name: default }\nspec: { budget: { retryReserve: 0, retryOverhead: 0 }, assert: [{ limit: vendor/daily, headroom: 0.25 }] }\n"
 	for interval, holds := range map[string]bool{"1m": false, "80s": true, "79s": false} {
-		p := plan.Make(plan.Input{Config: config(t, providerDocument(limits), account, assert, jobDocument("a", "interval: "+interval)), At: monday})
+		p := plan.Make(plan.Input{Config: validatetest.Config(t, providerDocument(limits), account, assert, jobDocument("a", "interval: "+interval)), At: monday})
 		if p.Holds() != holds || !p.Feasible || len(p.Assertions) != 1 {
 			t.Errorf("every %s: holds %v, %+v; want %v", interval, p.Holds(), p.Assertions, holds)
 		}
@@ -218,7 +219,7 @@ func TestRemediesAreMinimal(t *testing.T) {
 	limits := "    - { name: daily, kind: quota, max: 1000, window: { period: day }, scope: { by: [account] } }\n"
 	half := head + "kind: Account\nmetadata: { name: acme }\nspec: { provider: vendor, budget: { share: 0.5 } }\n"
 	critical := strings.Replace(perOrg, "interval: 1m", "interval: 1m, priority: critical", 1)
-	in := plan.Input{Config: config(t, providerDocument(limits), half, settings, orgs, critical), At: monday, Fanout: map[string]int64{"orgs": 2}}
+	in := plan.Input{Config: validatetest.Config(t, providerDocument(limits), half, settings, orgs, critical), At: monday, Fanout: map[string]int64{"orgs": 2}}
 	p := plan.Make(in)
 	planned := 0
 	got := make(map[string]string)
@@ -242,7 +243,7 @@ func TestRemediesOfShareFanoutAndRate(t *testing.T) {
 	limits := "    - { name: daily, kind: quota, max: 10000, window: { period: day }, scope: { by: [account] } }\n"
 	half := head + "kind: Account\nmetadata: { name: acme }\nspec: { provider: vendor, budget: { share: 0.5 } }\n"
 	critical := strings.Replace(perOrg, "interval: 1m", "interval: 1m, priority: critical", 1)
-	in := plan.Input{Config: config(t, providerDocument(limits), half, settings, orgs, critical), At: monday, Fanout: map[string]int64{"orgs": 6}}
+	in := plan.Input{Config: validatetest.Config(t, providerDocument(limits), half, settings, orgs, critical), At: monday, Fanout: map[string]int64{"orgs": 6}}
 	flags := make(map[string]string)
 	for _, r := range plan.Remedies(in, plan.Make(in), nil) {
 		flags[r.Kind] = r.Flag
@@ -252,7 +253,7 @@ func TestRemediesOfShareFanoutAndRate(t *testing.T) {
 	}
 	// Two critical jobs each fit a rate alone, but not together.
 	rate := "    - { name: pace, kind: rate, rate: 1/s, burst: 1, scope: { by: [account] } }\n"
-	in = plan.Input{Config: config(t, providerDocument(rate), account, settings,
+	in = plan.Input{Config: validatetest.Config(t, providerDocument(rate), account, settings,
 		jobDocument("a", "interval: 10s, priority: critical, estimate: { pagesPerRun: 8 }"), jobDocument("b", "interval: 10s, priority: critical, estimate: { pagesPerRun: 8 }")), At: monday}
 	flags = make(map[string]string)
 	for _, r := range plan.Remedies(in, plan.Make(in), nil) {
@@ -286,7 +287,7 @@ func TestMakeKeepsBudgets(t *testing.T) {
 			}
 			documents = append(documents, jobDocument(fmt.Sprintf("j-%d", i), spec))
 		}
-		in := plan.Input{Config: config(t, documents...), At: monday.Add(time.Duration(rapid.IntRange(0, 86399).Draw(rt, "at")) * time.Second)}
+		in := plan.Input{Config: validatetest.Config(t, documents...), At: monday.Add(time.Duration(rapid.IntRange(0, 86399).Draw(rt, "at")) * time.Second)}
 		in.Fanout = map[string]int64{"orgs": int64(rapid.IntRange(0, 20).Draw(rt, "orgs"))}
 		p := plan.Make(in)
 		load := make(map[string]float64)

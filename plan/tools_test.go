@@ -10,12 +10,13 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tapyr/tapyr/plan"
+	"github.com/tapyr/tapyr/validate/validatetest"
 )
 
 // dayPlan plans jobs under one daily quota.
 func dayPlan(t testing.TB, units int64, jobs ...string) *plan.Plan {
 	t.Helper()
-	return plan.Make(plan.Input{Config: config(t, append([]string{quotaDocuments(units, "day", "1")}, jobs...)...), At: monday})
+	return plan.Make(plan.Input{Config: validatetest.Config(t, append([]string{quotaDocuments(units, "day", "1")}, jobs...)...), At: monday})
 }
 
 func TestCompare(t *testing.T) {
@@ -132,7 +133,7 @@ func FuzzParseSweep(f *testing.F) {
 func TestSweepFindsTheEdge(t *testing.T) {
 	critical := strings.Replace(perOrg, "interval: 1m", "interval: 1m, priority: critical", 1)
 	documents := []string{quotaDocuments(14_400, "day", "1"), orgs, critical}
-	in := plan.Input{Config: config(t, documents...), At: monday, Fanout: map[string]int64{"orgs": 7}}
+	in := plan.Input{Config: validatetest.Config(t, documents...), At: monday, Fanout: map[string]int64{"orgs": 7}}
 	for text, want := range map[string]float64{
 		"fanout.orgs=1..500":                        10,
 		"provider.vendor.limits.quota.max=1..20000": 7 * 1440,
@@ -155,7 +156,7 @@ func TestSweepFindsTheEdge(t *testing.T) {
 }
 
 func TestExplainAddsUp(t *testing.T) {
-	in := plan.Input{Config: config(t, quotaDocuments(1000, "day", "0.9"), jobDocument("a", "interval: 1m, priority: low"), jobDocument("b", "interval: 5m, priority: high")), At: monday}
+	in := plan.Input{Config: validatetest.Config(t, quotaDocuments(1000, "day", "0.9"), jobDocument("a", "interval: 1m, priority: low"), jobDocument("b", "interval: 5m, priority: high")), At: monday}
 	lines, ok := plan.Explain(in, "a")
 	if !ok {
 		t.Fatal("there is no job a")
@@ -181,7 +182,7 @@ func TestExplainAddsUp(t *testing.T) {
 func TestExplainWithState(t *testing.T) {
 	left := int64(400)
 	state := &plan.State{Counters: []plan.Counter{{Provider: "vendor", Limit: "quota", Key: "acme", Start: monday, End: monday.Add(24 * time.Hour), UsedUnits: 300, ObservedRemaining: &left}}}
-	in := plan.Input{Config: config(t, quotaDocuments(1000, "day", "1"), jobDocument("a", "interval: 1m")), At: monday.Add(12 * time.Hour), State: state}
+	in := plan.Input{Config: validatetest.Config(t, quotaDocuments(1000, "day", "1"), jobDocument("a", "interval: 1m")), At: monday.Add(12 * time.Hour), State: state}
 	lines, _ := plan.Explain(in, "a")
 	// Others took 1000 - 400 - 300 = 300 in half a day and will take 300 more: 100 are left for 12 hours.
 	if text := strings.Join(lines, "\n"); !strings.Contains(text, "Used so far 300, by other clients 300, remaining min(U - used, vendor's remaining) = 400.") ||

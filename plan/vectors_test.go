@@ -11,8 +11,7 @@ import (
 
 	"github.com/tapyr/tapyr/golden"
 	"github.com/tapyr/tapyr/plan"
-	"github.com/tapyr/tapyr/schema"
-	"github.com/tapyr/tapyr/validate"
+	"github.com/tapyr/tapyr/validate/validatetest"
 )
 
 // vectorFile is testdata/vectors/plan.json; see its comment.
@@ -37,7 +36,7 @@ func TestVectors(t *testing.T) {
 	golden.Vectors(t, "plan", 150, &file)
 	for _, c := range file.Cases {
 		t.Run(c.Name, func(t *testing.T) {
-			in := plan.Input{Config: config(t, c.Documents...), At: c.At, Fanout: c.Fanout, NoReclaim: true}
+			in := plan.Input{Config: validatetest.Config(t, c.Documents...), At: c.At, Fanout: c.Fanout, NoReclaim: true}
 			if c.Counters != nil {
 				in.State = &plan.State{Counters: countersOf(t, *c.Counters)}
 			}
@@ -113,24 +112,6 @@ func checkJob(t *testing.T, j *plan.Job, want map[string]any) {
 // close is the vectors' tolerance.
 func close(a, b float64) bool {
 	return math.Abs(a-b) <= 1e-9 || math.Abs(a-b) <= 1e-6*max(math.Abs(a), math.Abs(b))
-}
-
-// config makes a configuration from documents, each YAML or JSON.
-func config[T ~string | ~[]byte](t testing.TB, documents ...T) *validate.Config {
-	t.Helper()
-	var docs []*schema.Document
-	for _, text := range documents {
-		decoded, problems := schema.Decode("test.yaml", []byte(text))
-		if len(problems) > 0 {
-			t.Fatalf("%v", problems)
-		}
-		docs = append(docs, decoded...)
-	}
-	c, problems := validate.Check(docs)
-	if c == nil {
-		t.Fatalf("the documents are not valid: %v", problems)
-	}
-	return c
 }
 
 func countersOf(t testing.TB, text string) []plan.Counter {

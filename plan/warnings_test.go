@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/tapyr/tapyr/plan"
+	"github.com/tapyr/tapyr/validate/validatetest"
 )
 
 // Runs that come to more than the quota of one window are worth a warning where the rest is held up for long, not where it goes a
@@ -17,7 +18,7 @@ func TestPeakIsWarnedOfWhereItHoldsUp(t *testing.T) {
 	} {
 		limits := fmt.Sprintf("    - { name: short, kind: quota, max: 5, window: %s, scope: { by: [account] } }\n", window)
 		p := plan.Make(plan.Input{
-			Config: config(t, providerDocument(limits), account, settings, jobDocument("a", "interval: 4h, estimate: { pagesPerRun: 15 }")), At: monday,
+			Config: validatetest.Config(t, providerDocument(limits), account, settings, jobDocument("a", "interval: 4h, estimate: { pagesPerRun: 15 }")), At: monday,
 		})
 		if !p.Feasible || p.Scopes[0].Peak != 15 {
 			t.Fatalf("%s: feasible %v with a peak of %v", window, p.Feasible, p.Scopes[0].Peak)
@@ -37,7 +38,7 @@ func TestHugeFanOutIsSaid(t *testing.T) {
 			"---\n" + head + "kind: Job\nmetadata: { name: hosts }\nspec: { account: acme, interval: 52w, forEach: racks, request: { endpoint: '/racks/{rack}' } }\n"
 	}
 	for items, want := range map[string]string{"1000": "", "100000": "10,000,000,000 items", "1000000000": "at least 9.007e+15 items"} {
-		p := plan.Make(plan.Input{Config: config(t, append([]string{providerDocument(limits), account, settings}, strings.Split(chain(items), "---\n")...)...), At: monday})
+		p := plan.Make(plan.Input{Config: validatetest.Config(t, append([]string{providerDocument(limits), account, settings}, strings.Split(chain(items), "---\n")...)...), At: monday})
 		var said string
 		for _, w := range p.Warnings {
 			if w.Code == "fanout-too-large" && w.Job == "racks" {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tapyr/tapyr/ledger/journal"
+	"github.com/tapyr/tapyr/validate/validatetest"
 )
 
 var (
@@ -27,7 +28,7 @@ func BenchmarkReplayFile(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	config := configOf(b, string(text))
+	config := validatetest.Config(b, string(text))
 	for _, mode := range []struct {
 		name    string
 		options Options

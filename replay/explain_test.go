@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tapyr/tapyr/ledger/journal"
+	"github.com/tapyr/tapyr/validate/validatetest"
 )
 
 const slowDocuments = `
@@ -49,7 +50,7 @@ func slowRow(at time.Duration, job, priority string, latency int) string {
 
 // The explanation of a row that waits names every limit, how each stood, and who was ahead.
 func TestExplainWaiting(t *testing.T) {
-	config := configOf(t, slowDocuments)
+	config := validatetest.Config(t, slowDocuments)
 	name := journalFile(t,
 		slowRow(0, "things", "normal", 5000),                   // takes the slot
 		slowRow(time.Second, "things", "normal", 10),           // waits for it
@@ -94,7 +95,7 @@ func TestExplainWaiting(t *testing.T) {
 
 // The other outcomes.
 func TestExplainOutcomes(t *testing.T) {
-	config := configOf(t, slowDocuments)
+	config := validatetest.Config(t, slowDocuments)
 	lines := []string{
 		slowRow(0, "things", "normal", 10), slowRow(10*time.Millisecond, "things", "normal", 10), slowRow(20*time.Millisecond, "things", "normal", 10),
 		strings.Replace(slowRow(time.Minute, "things", "normal", 10), "acme", "nobody", 1),
@@ -128,7 +129,7 @@ func TestExplainOutcomes(t *testing.T) {
 // What an explanation says of each limit is what the engine does: where no key lacks anything and nobody is ahead, the row goes at
 // once.
 func TestExplanationAgreesWithDecision(t *testing.T) {
-	config := configOf(t, twinDocuments)
+	config := validatetest.Config(t, twinDocuments)
 	name := filepath.Join(t.TempDir(), "journal.jsonl")
 	rapid.Check(t, func(rt *rapid.T) {
 		rows := randomRows(rt)
@@ -170,7 +171,7 @@ func TestExplanationAgreesWithDecision(t *testing.T) {
 // Rows too far out of order for the memory: the run ends with a LateRowError, and after a Restart everything is as if they had
 // been in order.
 func TestRowsOutOfOrderBeyondTheMemory(t *testing.T) {
-	config := configOf(t, twinDocuments)
+	config := validatetest.Config(t, twinDocuments)
 	rows := make([]journal.Row, 40_000)
 	for i := range rows {
 		r := &rows[i]
@@ -206,7 +207,7 @@ func TestRowsOutOfOrderBeyondTheMemory(t *testing.T) {
 
 // The present: rows and responses after it have not happened.
 func TestPresent(t *testing.T) {
-	config := configOf(t, quotaDocuments("{ name: daily, kind: quota, max: 100, window: { period: day }, scope: { by: [account] }, sync: { remainingHeader: X-Left } }"))
+	config := validatetest.Config(t, quotaDocuments("{ name: daily, kind: quota, max: 100, window: { period: day }, scope: { by: [account] }, sync: { remainingHeader: X-Left } }"))
 	name := journalFile(t, rowAt(secondsIn(0), ""), rowAt(secondsIn(10), `"headers":{"X-Left":"50"},"id":"late"`), rowAt(secondsIn(20), ""))
 	at := start.Add(10 * time.Second)
 	for _, enforce := range []bool{false, true} {
@@ -224,7 +225,7 @@ func TestPresent(t *testing.T) {
 
 // Refusals that a journal records are counted in the window of the quota that has no room, and are no grants.
 func TestRecordedRefusals(t *testing.T) {
-	config := configOf(t, quotaDocuments("{ name: daily, kind: quota, max: 1, window: { period: day }, scope: { by: [account] } }\n    - { name: weekly, kind: quota, max: 100, window: { period: week }, scope: { by: [account] } }"))
+	config := validatetest.Config(t, quotaDocuments("{ name: daily, kind: quota, max: 1, window: { period: day }, scope: { by: [account] } }\n    - { name: weekly, kind: quota, max: 100, window: { period: week }, scope: { by: [account] } }"))
 	refused := strings.Replace(rowAt(secondsIn(5), `"refused":"quota_exhausted"`), `"status":200,`, "", 1)
 	name := journalFile(t, rowAt(secondsIn(0), ""), refused)
 	report := replayFile(t, name, journal.Options{}, Options{Config: config})[0]

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tapyr/tapyr/golden"
 	"github.com/tapyr/tapyr/ledger/journal"
+	"github.com/tapyr/tapyr/validate/validatetest"
 )
 
 // Cases that went wrong for people elsewhere, as far as they are about counting recorded requests.
@@ -61,7 +62,7 @@ func TestRestartNeitherForgetsNorDoubles(t *testing.T) {
 	var in struct{ Quota, Used, ThenCalls int }
 	var want struct{ Allowed, Denied, LedgerTotal int64 }
 	golden.Case(t, "LG-10", &in, &want)
-	config := configOf(t, quotaDocuments(fmt.Sprintf("{ name: daily, kind: quota, max: %d, window: { period: day }, scope: { by: [account] } }", in.Quota)))
+	config := validatetest.Config(t, quotaDocuments(fmt.Sprintf("{ name: daily, kind: quota, max: %d, window: { period: day }, scope: { by: [account] } }", in.Quota)))
 	lines := repeat(in.Used+in.ThenCalls, func(i int) string {
 		return rowAt(start.Add(time.Duration(i)*time.Minute).Format(time.RFC3339), fmt.Sprintf(`"id":"r%d"`, i))
 	})
@@ -99,7 +100,7 @@ func TestTimestampsInSeveralForms(t *testing.T) {
 	}
 	var want struct{ Used int64 }
 	golden.Case(t, "LG-12", &in, &want)
-	config := configOf(t, quotaDocuments("{ name: hourly, kind: quota, max: 100, window: { rolling: "+in.Rolling+" }, scope: { by: [account] } }"))
+	config := validatetest.Config(t, quotaDocuments("{ name: hourly, kind: quota, max: 100, window: { rolling: "+in.Rolling+" }, scope: { by: [account] } }"))
 	var lines []string
 	for _, at := range in.Rows {
 		lines = append(lines, strings.Replace(rowAt(at, ""), `"latencyMs":50`, `"latencyMs":0`, 1))
@@ -123,7 +124,7 @@ func TestOrderOfRowsDoesNotMatter(t *testing.T) {
 	}
 	var want struct{ UsedToday int64 }
 	golden.Case(t, "LG-15", &in, &want)
-	config := configOf(t, quotaDocuments("{ name: daily, kind: quota, max: 100, window: { period: day }, scope: { by: [account] }, costFrom: { header: X-Units } }"))
+	config := validatetest.Config(t, quotaDocuments("{ name: daily, kind: quota, max: 100, window: { period: day }, scope: { by: [account] }, costFrom: { header: X-Units } }"))
 	lines := make([]string, len(in.Rows))
 	for i, row := range in.Rows {
 		lines[i] = rowAt(row[0].(string), fmt.Sprintf(`"headers":{"X-Units":"%v"}`, row[1]))
@@ -169,7 +170,7 @@ func TestExternalUse(t *testing.T) {
 	}
 	var want struct{ External []int64 }
 	golden.Case(t, "LG-20", &in, &want)
-	config := configOf(t, quotaDocuments(fmt.Sprintf("{ name: daily, kind: quota, max: %d, window: { period: day }, scope: { by: [account] }, sync: { remainingHeader: X-Left } }", in.Quota)))
+	config := validatetest.Config(t, quotaDocuments(fmt.Sprintf("{ name: daily, kind: quota, max: %d, window: { period: day }, scope: { by: [account] }, sync: { remainingHeader: X-Left } }", in.Quota)))
 	for i, h := range in.HeadersEach {
 		n := in.LedgerInWindow
 		var lines []string

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tapyr/tapyr/ledger/journal"
+	"github.com/tapyr/tapyr/validate/validatetest"
 )
 
 const syncedQuota = "{ name: daily, kind: quota, max: 5000, window: { period: day }, scope: { by: [account] }, sync: { limitHeader: X-Limit, remainingHeader: X-Left, resetHeader: { name: X-Reset, format: auto } } }"
@@ -19,7 +20,7 @@ func secondsIn(n int) string { return start.Add(time.Duration(n) * time.Second).
 // A header that names another maximum: once a window and key, with the rows, and the line of the document.
 func TestDisagreementOfMaximum(t *testing.T) {
 	documents := quotaDocuments(syncedQuota)
-	config := configOf(t, documents)
+	config := validatetest.Config(t, documents)
 	lines := []string{
 		rowAt(secondsIn(0), `"headers":{"X-Limit":"5000"}`),
 		rowAt(secondsIn(10), `"headers":{"X-Limit":"4000"}`),
@@ -69,7 +70,7 @@ func TestUnexpectedRefusals(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			documents := quotaDocuments(test.limit)
-			report := replayFile(t, journalFile(t, test.lines...), journal.Options{}, Options{Config: configOf(t, documents)})[0]
+			report := replayFile(t, journalFile(t, test.lines...), journal.Options{}, Options{Config: validatetest.Config(t, documents)})[0]
 			var found int64
 			for _, d := range report.Disagreements {
 				if d.Kind != KindUnexpected {
@@ -96,7 +97,7 @@ func TestUnexpectedRefusals(t *testing.T) {
 
 // With enforcement the evidence is the same row.
 func TestEvidenceWithEnforcement(t *testing.T) {
-	config := configOf(t, quotaDocuments(syncedQuota))
+	config := validatetest.Config(t, quotaDocuments(syncedQuota))
 	lines := []string{rowAt(secondsIn(0), ""), strings.Replace(rowAt(secondsIn(5), `"headers":{"X-Limit":"77"}`), `"status":200`, `"status":429`, 1)}
 	report := replayFile(t, journalFile(t, lines...), journal.Options{}, Options{Config: config, Enforce: true})[0]
 	kinds := map[string]int64{}
@@ -110,7 +111,7 @@ func TestEvidenceWithEnforcement(t *testing.T) {
 
 // Values that cannot be are counted with their text.
 func TestIgnoredHeaders(t *testing.T) {
-	config := configOf(t, quotaDocuments(syncedQuota))
+	config := validatetest.Config(t, quotaDocuments(syncedQuota))
 	lines := []string{
 		rowAt(secondsIn(0), `"headers":{"X-Left":"9999"}`),
 		rowAt(secondsIn(1), `"headers":{"X-Left":"-3"}`), rowAt(secondsIn(2), `"headers":{"X-Reset":"soon"}`),
@@ -128,7 +129,7 @@ func TestIgnoredHeaders(t *testing.T) {
 
 // Names that no document has are counted; such rows still count against the limits that they meet.
 func TestUnknownNames(t *testing.T) {
-	config := configOf(t, quotaDocuments(syncedQuota))
+	config := validatetest.Config(t, quotaDocuments(syncedQuota))
 	row := func(from, to string) string { return strings.Replace(rowAt(secondsIn(0), ""), from, to, 1) }
 	lines := []string{
 		row(`"account":"acme"`, `"account":"initech"`), row(`"provider":"vendor"`, `"provider":"other"`),
@@ -172,7 +173,7 @@ func TestUnknownNamesAreBounded(t *testing.T) {
 
 // A journal keeps what the documents read.
 func TestKeepHeader(t *testing.T) {
-	config := configOf(t, quotaDocuments("{ name: daily, kind: quota, max: 10, window: { period: day }, costFrom: { header: X-Cost }, sync: { limitHeader: X-Limit, remainingHeader: { name: X-Left, index: 1 }, when: { header: X-Name, equals: daily } } }\n  errors: { rateLimited: { match: \"status == 403 && headers['x-why'] == 'quota'\", limitFrom: { header: X-Which, values: { d: daily } } } }"))
+	config := validatetest.Config(t, quotaDocuments("{ name: daily, kind: quota, max: 10, window: { period: day }, costFrom: { header: X-Cost }, sync: { limitHeader: X-Limit, remainingHeader: { name: X-Left, index: 1 }, when: { header: X-Name, equals: daily } } }\n  errors: { rateLimited: { match: \"status == 403 && headers['x-why'] == 'quota'\", limitFrom: { header: X-Which, values: { d: daily } } } }"))
 	keep := KeepHeader(config)
 	for name, want := range map[string]bool{
 		"x-cost": true, "X-LIMIT": true, "X-Left": true, "x-name": true, "X-Why": true, "x-which": true, "Retry-After": true, "Date": true,
@@ -186,7 +187,7 @@ func TestKeepHeader(t *testing.T) {
 
 // URLs lead to the account with the longest base URL that they begin with.
 func TestLocate(t *testing.T) {
-	config := configOf(t, quotaDocuments("{ name: daily, kind: quota, max: 10, window: { period: day } }")+`---
+	config := validatetest.Config(t, quotaDocuments("{ name: daily, kind: quota, max: 10, window: { period: day } }")+`---
 apiVersion: tapyr/v1alpha1
 kind: Account
 metadata: { name: eu }

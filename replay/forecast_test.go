@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tapyr/tapyr/ledger/journal"
+	"github.com/tapyr/tapyr/validate/validatetest"
 )
 
 // traffic makes a series of hours: busy by day, quiet at weekends, each day busier or quieter than expected as a whole, and each hour
@@ -147,7 +148,7 @@ func TestForecastIsSane(t *testing.T) {
 
 // The whole way, from rows: the open window has a forecast, closed ones a backtest; a quota of an hour has neither.
 func TestForecastFromRows(t *testing.T) {
-	config := configOf(t, quotaDocuments("{ name: daily, kind: quota, max: 100, window: { period: day, timezone: Europe/Berlin }, scope: { by: [account] } }\n    - { name: hourly, kind: quota, max: 100, window: { period: hour }, scope: { by: [account] } }"))
+	config := validatetest.Config(t, quotaDocuments("{ name: daily, kind: quota, max: 100, window: { period: day, timezone: Europe/Berlin }, scope: { by: [account] } }\n    - { name: hourly, kind: quota, max: 100, window: { period: hour }, scope: { by: [account] } }"))
 	var lines []string
 	for day := range 21 {
 		for hour := range 24 {

@@ -11,12 +11,13 @@ import (
 	"unsafe"
 
 	"github.com/tapyr/tapyr/ledger/journal"
+	"github.com/tapyr/tapyr/validate/validatetest"
 )
 
 // TestFieldNames: a row's header names are those of the journal, in their case and order, and the documents' own strings where they
 // are spelled as there.
 func TestFieldNames(t *testing.T) {
-	config := configOf(t, `
+	config := validatetest.Config(t, `
 apiVersion: tapyr/v1alpha1
 kind: Provider
 metadata: { name: vendor }

@@ -10,11 +10,12 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tapyr/tapyr/ledger/journal"
+	"github.com/tapyr/tapyr/validate/validatetest"
 )
 
 // Pages of one run follow each other; a first attempt half an interval later begins the next run. Retries are no pages.
 func TestPagesPerRun(t *testing.T) {
-	config := configOf(t, quotaDocuments("{ name: daily, kind: quota, max: 1000, window: { period: day }, scope: { by: [account] } }"))
+	config := validatetest.Config(t, quotaDocuments("{ name: daily, kind: quota, max: 1000, window: { period: day }, scope: { by: [account] } }"))
 	var lines []string
 	for run, pages := range []int{3, 3, 1, 7, 3} {
 		for page := range pages {
@@ -33,7 +34,7 @@ func TestPagesPerRun(t *testing.T) {
 
 // Instances are told apart by their variables, whether they stand in the row or in its path.
 func TestRunsOfInstances(t *testing.T) {
-	config := configOf(t, twinDocuments)
+	config := validatetest.Config(t, twinDocuments)
 	row := func(at int, endpoint, vars string) string {
 		return fmt.Sprintf(`{"ts":%q,"provider":"vendor","account":"acme","method":"get","endpoint":%q,"job":"devices","status":200,"latencyMs":20%s}`, secondsIn(at), endpoint, vars)
 	}
@@ -82,7 +83,7 @@ func TestLatencyQuantiles(t *testing.T) {
 
 // Curves have bounded points, in order of time, rise within a window, and end at the present.
 func TestCurves(t *testing.T) {
-	config := configOf(t, quotaDocuments("{ name: daily, kind: quota, max: 1000, window: { period: day }, scope: { by: [account] } }"))
+	config := validatetest.Config(t, quotaDocuments("{ name: daily, kind: quota, max: 1000, window: { period: day }, scope: { by: [account] } }"))
 	lines := repeat(20*24, func(i int) string { return rowAt(secondsIn(i*3600+7), "") })
 	report := replayFile(t, journalFile(t, lines...), journal.Options{}, Options{Config: config, CurvePoints: 100})[0]
 	s := report.Scopes[0]

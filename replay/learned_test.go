@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tapyr/tapyr/ledger/journal"
+	"github.com/tapyr/tapyr/validate/validatetest"
 )
 
 const learningProvider = `
@@ -74,7 +75,7 @@ func learnedRow(at int, account, endpoint string, vars map[string]string, status
 
 // A row that names the network alone is charged to the organization that an earlier good row of the same account named with it.
 func TestRowsTeachLaterRows(t *testing.T) {
-	config := configOf(t, learningProvider+learningRules+learningJobs)
+	config := validatetest.Config(t, learningProvider+learningRules+learningJobs)
 	both := func(network, organization string) map[string]string {
 		return map[string]string{"networkId": network, "organizationId": organization}
 	}
@@ -111,7 +112,7 @@ func TestRowsTeachLaterRows(t *testing.T) {
 
 // A refusal of a row whose organization is not known penalizes nobody else (SF-01).
 func TestUnresolvedRowsPenalizeNobody(t *testing.T) {
-	config := configOf(t, learningProvider+learningRules+learningJobs)
+	config := validatetest.Config(t, learningProvider+learningRules+learningJobs)
 	lines := []string{
 		learnedRow(0, "acme", "/networks/N_1/clients", nil, 429), learnedRow(1, "acme", "/watched", nil, 200),
 	}
@@ -127,7 +128,7 @@ func TestUnresolvedRowsPenalizeNobody(t *testing.T) {
 
 // The dumb twin: a pass over the rows fills in what earlier ones have told, and documents that learn nothing replay the result.
 func TestLearningAgainstTwin(t *testing.T) {
-	learns, plain := configOf(t, learningProvider+learningRules+learningJobs), configOf(t, learningProvider+learningJobs)
+	learns, plain := validatetest.Config(t, learningProvider+learningRules+learningJobs), validatetest.Config(t, learningProvider+learningJobs)
 	rapid.Check(t, func(rt *rapid.T) {
 		known := make(map[[2]string]string)
 		var rows, filled []string
@@ -175,7 +176,7 @@ func TestLearningAgainstTwin(t *testing.T) {
 // Requests of a provider without learn are not looked at row by row.
 func TestLearningCostsNothingElsewhere(t *testing.T) {
 	for documents, odd := range map[string]bool{learningProvider + learningJobs: false, learningProvider + learningRules + learningJobs: true} {
-		s := newSide(&Options{Config: configOf(t, documents)})
+		s := newSide(&Options{Config: validatetest.Config(t, documents)})
 		q := &request{requestDetails: new(requestDetails)}
 		s.requests.resolve(q, journal.Request{
 			Provider: "vendor", Account: "acme", Method: "GET", Endpoint: "/networks/{networkId}/clients", Vars: map[string]string{"networkId": "N_1"},

@@ -16,6 +16,7 @@ import (
 	"github.com/tapyr/tapyr/ledger/journal"
 	"github.com/tapyr/tapyr/match"
 	"github.com/tapyr/tapyr/validate"
+	"github.com/tapyr/tapyr/validate/validatetest"
 )
 
 // twinDocuments have a limit of each kind.
@@ -176,7 +177,7 @@ func encode(rows []journal.Row) string {
 // The replay agrees with its plain twin, also with curves, forecasts and a second side taken along, and with the rows of one file
 // split over two.
 func TestReplayAgreesWithItsTwin(t *testing.T) {
-	config := configOf(t, twinDocuments)
+	config := validatetest.Config(t, twinDocuments)
 	dir := t.TempDir()
 	rapid.Check(t, func(rt *rapid.T) {
 		rows := randomRows(rt)
@@ -198,7 +199,7 @@ func TestReplayAgreesWithItsTwin(t *testing.T) {
 
 // Batches come and go while responses are under way: nothing of a response may be lost or mixed up with another's.
 func TestResponsesOutliveTheirBatch(t *testing.T) {
-	config := configOf(t, twinDocuments)
+	config := validatetest.Config(t, twinDocuments)
 	const count = 30_000
 	rows := make([]journal.Row, count)
 	for i := range rows {
@@ -221,7 +222,7 @@ func TestResponsesOutliveTheirBatch(t *testing.T) {
 
 // Conservation, with enforcement: each row has one decision, in the order of the file; what was granted is in the jobs' counts.
 func TestEveryRowIsDecidedOnce(t *testing.T) {
-	config := configOf(t, twinDocuments)
+	config := validatetest.Config(t, twinDocuments)
 	name := filepath.Join(t.TempDir(), "journal.jsonl")
 	rapid.Check(t, func(rt *rapid.T) {
 		rows := randomRows(rt)

@@ -12,23 +12,9 @@ import (
 
 	"github.com/tapyr/tapyr/golden"
 	"github.com/tapyr/tapyr/ledger/journal"
-	"github.com/tapyr/tapyr/schema"
 	"github.com/tapyr/tapyr/validate"
+	"github.com/tapyr/tapyr/validate/validatetest"
 )
-
-// configOf resolves documents, and fails the test where they are not valid.
-func configOf(t testing.TB, documents string) *validate.Config {
-	t.Helper()
-	docs, problems := schema.Decode("test.yaml", []byte(documents))
-	if len(problems) > 0 {
-		t.Fatalf("documents: %v", problems)
-	}
-	config, problems := validate.Check(docs)
-	if config == nil {
-		t.Fatalf("documents: %v", problems)
-	}
-	return config
-}
 
 // goldenCase is a case of the golden files.
 type goldenCase struct {
@@ -45,7 +31,7 @@ func (c *goldenCase) config(t testing.TB) *validate.Config {
 	for _, d := range c.Documents {
 		fmt.Fprintf(&b, "---\n%s\n", d)
 	}
-	return configOf(t, b.String())
+	return validatetest.Config(t, b.String())
 }
 
 type goldenDecision struct {

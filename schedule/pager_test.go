@@ -8,11 +8,12 @@ import (
 
 	"github.com/tapyr/tapyr/expr"
 	"github.com/tapyr/tapyr/schedule"
+	"github.com/tapyr/tapyr/validate/validatetest"
 )
 
 func pagerOf(t *testing.T, pagination string) *schedule.Pager {
 	t.Helper()
-	config := check(t, documents("pagination: "+pagination, "vars: {}", "list interval: 1m, request: { endpoint: /list }"))
+	config := validatetest.Config(t, documents("pagination: "+pagination, "vars: {}", "list interval: 1m, request: { endpoint: /list }"))
 	p, err := schedule.NewPager(config.Job("list"))
 	if err != nil {
 		t.Fatal(err)
@@ -99,7 +100,7 @@ func FuzzLink(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, header string) {
-		config := check(t, documents("pagination: { type: link_header }", "vars: {}", "list interval: 1m, request: { endpoint: /list }"))
+		config := validatetest.Config(t, documents("pagination: { type: link_header }", "vars: {}", "list interval: 1m, request: { endpoint: /list }"))
 		p, err := schedule.NewPager(config.Job("list"))
 		if err != nil {
 			t.Fatal(err)

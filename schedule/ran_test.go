@@ -8,11 +8,12 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tapyr/tapyr/schedule"
+	"github.com/tapyr/tapyr/validate/validatetest"
 )
 
 // An instance that missed a start while nothing ran starts once, soon, and is then back in its phase; one that ran a moment ago waits.
 func TestRan(t *testing.T) {
-	config := check(t, documents("", "", "x interval: 1h, request: { endpoint: /x }"))
+	config := validatetest.Config(t, documents("", "", "x interval: 1h, request: { endpoint: /x }"))
 	intervals := map[string]time.Duration{"x": time.Hour}
 	now := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC).UnixNano()
 	fresh := schedule.New(config)
@@ -57,7 +58,7 @@ func TestRan(t *testing.T) {
 
 // What a fan-out missed is not made up for all at once.
 func TestRanSpreads(t *testing.T) {
-	config := check(t, documents("", "",
+	config := validatetest.Config(t, documents("", "",
 		"list interval: 1h, request: { endpoint: /list }, inventory: { items: response, vars: { n: item } }", "each interval: 1h, forEach: list, request: { endpoint: '/{n}' }"))
 	var items []map[string]string
 	for i := range 100 {
@@ -87,7 +88,7 @@ func TestRanSpreads(t *testing.T) {
 
 // Whenever a process dies and comes back, starts are at least half an interval apart, at most one and a half and the making up.
 func TestRestartsKeepTheRhythm(t *testing.T) {
-	config := check(t, documents("", "", "x interval: 1h, request: { endpoint: /x }"))
+	config := validatetest.Config(t, documents("", "", "x interval: 1h, request: { endpoint: /x }"))
 	intervals := map[string]time.Duration{"x": time.Hour}
 	rapid.Check(t, func(t *rapid.T) {
 		now := time.Date(2026, 11, 30, 0, 0, 0, 0, time.UTC).UnixNano()

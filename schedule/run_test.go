@@ -10,6 +10,7 @@ import (
 	"github.com/tapyr/tapyr/match"
 	"github.com/tapyr/tapyr/schedule"
 	"github.com/tapyr/tapyr/validate"
+	"github.com/tapyr/tapyr/validate/validatetest"
 )
 
 // play sends a run's requests through an engine to a vendor who always answers the same, and tells when each was sent.
@@ -60,7 +61,7 @@ func TestFieldRA07(t *testing.T) {
 		MinSpacingSeconds []float64
 	}
 	golden.Case(t, "RA-07", &in, &want)
-	config := check(t, documents("retry: { maxAttempts: 6, initial: 1s, multiplier: 2, jitter: 0 }, errors: { rateLimited: { defaultPenalty: 1s } }, limits: [{ name: pace, kind: rate, rate: 100/s }]", "vars: {}",
+	config := validatetest.Config(t, documents("retry: { maxAttempts: 6, initial: 1s, multiplier: 2, jitter: 0 }, errors: { rateLimited: { defaultPenalty: 1s } }, limits: [{ name: pace, kind: rate, rate: 100/s }]", "vars: {}",
 		"poll interval: 10m, request: { endpoint: /poll }"))
 	for _, headers := range in.Headers {
 		answer := engine.Response{Status: in.Status}
@@ -84,7 +85,7 @@ func TestFieldHT11(t *testing.T) {
 	var in struct{ Retry struct{ Max int } }
 	var want struct{ Requests int }
 	golden.Case(t, "HT-11", &in, &want)
-	config := check(t, documents("retry: { maxAttempts: 4, initial: 1s, jitter: 0 }", "vars: {}", "poll interval: 10m, request: { endpoint: /poll }"))
+	config := validatetest.Config(t, documents("retry: { maxAttempts: 4, initial: 1s, jitter: 0 }", "vars: {}", "poll interval: 10m, request: { endpoint: /poll }"))
 	sent, step, _ := play(t, config, "poll", engine.Response{Status: 429}, true)
 	if len(sent) != want.Requests || step != schedule.Failed {
 		t.Errorf("%d requests, then %s; want %d and a failure", len(sent), step, want.Requests)
@@ -96,7 +97,7 @@ func TestFieldHT12(t *testing.T) {
 	var in struct{ Retry struct{ Attempts int } }
 	var want struct{ Requests, QuotaCharged int }
 	golden.Case(t, "HT-12", &in, &want)
-	config := check(t, documents("retry: { maxAttempts: 4, initial: 1s, jitter: 0 }, limits: [{ name: day, kind: quota, max: 1000, window: { period: day } }]", "vars: {}",
+	config := validatetest.Config(t, documents("retry: { maxAttempts: 4, initial: 1s, jitter: 0 }, limits: [{ name: day, kind: quota, max: 1000, window: { period: day } }]", "vars: {}",
 		"poll interval: 10m, request: { endpoint: /poll }"))
 	if got := schedule.BackoffOf(config.Providers[0]).MaxAttempts; got != in.Retry.Attempts {
 		t.Fatalf("%d attempts are declared, want %d", got, in.Retry.Attempts)
@@ -118,14 +119,14 @@ func TestBackoff(t *testing.T) {
 			t.Errorf("after %d attempts with %v: %s, want %s", c.attempts, c.draw, got, c.want)
 		}
 	}
-	if got := schedule.BackoffOf(&validate.Provider{Spec: check(t, documents("limits: []", "vars: {}", "a interval: 1m, request: { endpoint: /a }")).Providers[0].Spec}); got != (schedule.Backoff{MaxAttempts: 4, Initial: time.Second, Max: time.Minute, Multiplier: 2, Jitter: 0.2}) {
+	if got := schedule.BackoffOf(&validate.Provider{Spec: validatetest.Config(t, documents("limits: []", "vars: {}", "a interval: 1m, request: { endpoint: /a }")).Providers[0].Spec}); got != (schedule.Backoff{MaxAttempts: 4, Initial: time.Second, Max: time.Minute, Multiplier: 2, Jitter: 0.2}) {
 		t.Errorf("defaults %+v", got)
 	}
 }
 
 // TestWhatIsRepeated: methods that may be repeated, after failures that may pass; a POST only after 429, or where the job says so.
 func TestWhatIsRepeated(t *testing.T) {
-	config := check(t, documents("retry: { maxAttempts: 3 }, errors: { transient: { status: [503, 599] } }", "vars: {}",
+	config := validatetest.Config(t, documents("retry: { maxAttempts: 3 }, errors: { transient: { status: [503, 599] } }", "vars: {}",
 		"get interval: 1m, request: { endpoint: /a }", "post interval: 1m, request: { method: POST, endpoint: /a }",
 		"safe interval: 1m, idempotent: true, request: { method: POST, endpoint: /a }"))
 	for _, c := range []struct {
@@ -159,7 +160,7 @@ func TestWhatIsRepeated(t *testing.T) {
 
 // TestPagesAndAttempts: attempts count anew for each page.
 func TestPagesAndAttempts(t *testing.T) {
-	config := check(t, documents("retry: { maxAttempts: 2 }", "vars: {}", "get interval: 1m, request: { endpoint: /a }"))
+	config := validatetest.Config(t, documents("retry: { maxAttempts: 2 }", "vars: {}", "get interval: 1m, request: { endpoint: /a }"))
 	run := schedule.Begin(noon, &schedule.Instance{Name: "get", Job: config.Job("get")})
 	want := func(o schedule.Outcome, more bool, step schedule.Step, page int, retry bool) {
 		t.Helper()
@@ -186,7 +187,7 @@ func TestPagesAndAttempts(t *testing.T) {
 
 // TestRefusals: a request waits for an instant that its deadline allows, else the run fails.
 func TestRefusals(t *testing.T) {
-	config := check(t, documents("limits: []", "vars: {}", "get interval: 10m, deadline: 1m, request: { endpoint: /a }"))
+	config := validatetest.Config(t, documents("limits: []", "vars: {}", "get interval: 10m, deadline: 1m, request: { endpoint: /a }"))
 	for _, c := range []struct {
 		refused engine.RefusedError
 		want    schedule.Step

@@ -11,8 +11,8 @@ import (
 	"github.com/tapyr/tapyr/golden"
 	"github.com/tapyr/tapyr/plan"
 	"github.com/tapyr/tapyr/schedule"
-	"github.com/tapyr/tapyr/schema"
 	"github.com/tapyr/tapyr/validate"
+	"github.com/tapyr/tapyr/validate/validatetest"
 )
 
 const head = "apiVersion: tapyr/v1alpha1\nkind: "
@@ -26,19 +26,6 @@ func documents(provider, account string, jobs ...string) string {
 		text += "---\n" + head + "Job\nmetadata: { name: " + name + " }\nspec: { account: acme, " + spec + " }\n"
 	}
 	return text
-}
-
-func check(t testing.TB, text string) *validate.Config {
-	t.Helper()
-	docs, problems := schema.Decode("documents.yaml", []byte(text))
-	if len(problems) > 0 {
-		t.Fatal(problems)
-	}
-	config, found := validate.Check(docs)
-	if config == nil {
-		t.Fatal(found)
-	}
-	return config
 }
 
 var noon = time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC).UnixNano()
@@ -76,7 +63,7 @@ func TestFieldPL09(t *testing.T) {
 	}
 	var want struct{ RunsPerDayMax, RunsPerDayMin int }
 	golden.Case(t, "PL-09", &in, &want)
-	config := check(t, documents("limits: []", "vars: {}", "poll interval: "+in.Job.Every+", request: { endpoint: /poll }"))
+	config := validatetest.Config(t, documents("limits: []", "vars: {}", "poll interval: "+in.Job.Every+", request: { endpoint: /poll }"))
 	s := schedule.New(config)
 	adopt(s, config, noon, nil)
 	every := 13 * minute
@@ -109,7 +96,7 @@ func TestFieldPL10(t *testing.T) {
 	for i := range in.Jobs {
 		jobs = append(jobs, fmt.Sprintf("job%d interval: %s, request: { endpoint: /j%d }", i, in.Every, i))
 	}
-	config := check(t, documents("limits: []", "vars: {}", jobs...))
+	config := validatetest.Config(t, documents("limits: []", "vars: {}", jobs...))
 	s := schedule.New(config)
 	adopt(s, config, noon, nil)
 	names, at := starts(s, noon, noon+minute)
@@ -141,7 +128,7 @@ func TestFieldPL10(t *testing.T) {
 
 // TestOneRunAtATime: a start that comes while the last run goes on waits for its end, and several are made up for by one.
 func TestOneRunAtATime(t *testing.T) {
-	config := check(t, documents("limits: []", "vars: {}", "poll interval: 1m, request: { endpoint: /poll }"))
+	config := validatetest.Config(t, documents("limits: []", "vars: {}", "poll interval: 1m, request: { endpoint: /poll }"))
 	s := schedule.New(config)
 	adopt(s, config, noon, nil)
 	first, _ := s.Next()
@@ -170,7 +157,7 @@ func TestOneRunAtATime(t *testing.T) {
 
 // TestSleep: whatever was missed while the machine slept runs once.
 func TestSleep(t *testing.T) {
-	config := check(t, documents("limits: []", "vars: {}", "a interval: 1m, request: { endpoint: /a }", "b interval: 7m, request: { endpoint: /b }"))
+	config := validatetest.Config(t, documents("limits: []", "vars: {}", "a interval: 1m, request: { endpoint: /a }", "b interval: 7m, request: { endpoint: /b }"))
 	s := schedule.New(config)
 	adopt(s, config, noon, nil)
 	starts(s, noon, noon+30*minute)
@@ -186,7 +173,7 @@ func TestSleep(t *testing.T) {
 
 // TestNewInterval: the next start is the last one plus the new interval; a shorter one makes nobody overdue at once.
 func TestNewInterval(t *testing.T) {
-	config := check(t, documents("limits: []", "vars: {}", "list interval: 1h, request: { endpoint: /l }, inventory: { items: response, vars: { id: item.id } }",
+	config := validatetest.Config(t, documents("limits: []", "vars: {}", "list interval: 1h, request: { endpoint: /l }, inventory: { items: response, vars: { id: item.id } }",
 		"poll interval: 10m, forEach: list, request: { endpoint: \"/poll/{id}\" }"))
 	s := schedule.New(config)
 	adopt(s, config, noon, nil)
@@ -232,7 +219,7 @@ func TestNewInterval(t *testing.T) {
 // TestInventories: items become instances, with their ancestors' variables; those that leave are forgotten; a failed refresh, which sets
 // nothing, changes nothing.
 func TestInventories(t *testing.T) {
-	config := check(t, documents("limits: []", "targets: [{ name: east, baseURL: https://e.example.com }, { name: west, baseURL: https://w.example.com }]",
+	config := validatetest.Config(t, documents("limits: []", "targets: [{ name: east, baseURL: https://e.example.com }, { name: west, baseURL: https://w.example.com }]",
 		"orgs interval: 1h, request: { endpoint: /orgs }, inventory: { items: response, vars: { org: item.id } }",
 		"nets interval: 1h, forEach: orgs, request: { endpoint: \"/orgs/{org}/nets\" }, inventory: { items: response, vars: { net: item.id } }",
 		"clients interval: 1h, forEach: nets, request: { endpoint: \"/nets/{net}/clients\" }"))
@@ -287,7 +274,7 @@ func TestInventories(t *testing.T) {
 }
 
 func TestPauseAndTrigger(t *testing.T) {
-	config := check(t, documents("limits: []", "vars: {}", "a interval: 10m, request: { endpoint: /a }", "b interval: 10m, request: { endpoint: /b }"))
+	config := validatetest.Config(t, documents("limits: []", "vars: {}", "a interval: 10m, request: { endpoint: /a }", "b interval: 10m, request: { endpoint: /b }"))
 	s := schedule.New(config)
 	adopt(s, config, noon, nil)
 	s.Pause("a", true)
@@ -315,7 +302,7 @@ func TestPauseAndTrigger(t *testing.T) {
 
 // TestPlanAt: a plan is wanted when a window opens, but not each second for a window of a second.
 func TestPlanAt(t *testing.T) {
-	config := check(t, documents("limits: [{ name: hour, kind: quota, max: 100, window: { period: hour } }, { name: tick, kind: quota, max: 5, window: { every: 1s } }]", "vars: {}",
+	config := validatetest.Config(t, documents("limits: [{ name: hour, kind: quota, max: 100, window: { period: hour } }, { name: tick, kind: quota, max: 5, window: { every: 1s } }]", "vars: {}",
 		"a interval: 10m, request: { endpoint: /a }"))
 	s := schedule.New(config)
 	adopt(s, config, noon+57*minute, nil)
@@ -335,7 +322,7 @@ func TestPlanAt(t *testing.T) {
 // TestScheduleAgainstTwin holds the schedule against counting: over any course of runs of any length, an instance never starts twice
 // at once, never before its interval is over, and makes up for what it missed as soon as it can.
 func TestScheduleAgainstTwin(t *testing.T) {
-	config := check(t, documents("limits: []", "vars: {}", "a interval: 60s, request: { endpoint: /a }", "b interval: 90s, request: { endpoint: /b }", "c interval: 200s, request: { endpoint: /c }"))
+	config := validatetest.Config(t, documents("limits: []", "vars: {}", "a interval: 60s, request: { endpoint: /a }", "b interval: 90s, request: { endpoint: /b }", "c interval: 200s, request: { endpoint: /c }"))
 	rapid.Check(t, func(t *rapid.T) {
 		s := schedule.New(config)
 		adopt(s, config, noon, nil)

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/oauth2/clientcredentials"
 
 	"github.com/tapyr/tapyr/simulate"
+	"github.com/tapyr/tapyr/validate/validatetest"
 )
 
 const twoSecrets = "credentials: { user: { env: USER }, secret: { env: SECRET }, key: { env: KEY } }"
@@ -42,7 +43,7 @@ func TestStaticCredentials(t *testing.T) {
 		{"{ type: basic, username: user, password: secret }", "Authorization", basic("ann", "s3cret"), basic("ann", "nonsense")},
 	}
 	for _, test := range tests {
-		config := check(t, authDocuments(test.auth))
+		config := validatetest.Config(t, authDocuments(test.auth))
 		strict, lax := (&clock{noon}).options(), (&clock{noon}).options()
 		strict.Secrets = acmeSecrets
 		for _, try := range []struct {
@@ -65,7 +66,7 @@ func TestStaticCredentials(t *testing.T) {
 
 // TestClientCredentials uses the client of golang.org/x/oauth2, which is not ours.
 func TestClientCredentials(t *testing.T) {
-	config := check(t, authDocuments("{ type: oauth2_client_credentials, tokenURL: /oauth/token, clientId: user, clientSecret: secret, ttl: 10m }"))
+	config := validatetest.Config(t, authDocuments("{ type: oauth2_client_credentials, tokenURL: /oauth/token, clientId: user, clientSecret: secret, ttl: 10m }"))
 	c := &clock{noon}
 	options := c.options()
 	options.Secrets = acmeSecrets
@@ -106,7 +107,7 @@ func TestSessionLogin(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			config := check(t, authDocuments("{ type: session_login, username: user, password: secret, ttl: 5m, login: { method: POST, endpoint: /login, body: { user: '{user}', pass: '{secret}' } }, "+test.how+" }"))
+			config := validatetest.Config(t, authDocuments("{ type: session_login, username: user, password: secret, ttl: 5m, login: { method: POST, endpoint: /login, body: { user: '{user}', pass: '{secret}' } }, "+test.how+" }"))
 			c := &clock{noon}
 			options := c.options()
 			options.Secrets = acmeSecrets

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tapyr/tapyr/simulate"
+	"github.com/tapyr/tapyr/validate/validatetest"
 )
 
 // busy asks for 10,000 requests an hour: 250 networks every three minutes, and some more, under a rate, slots, and two quotas whose
@@ -62,7 +63,7 @@ spec:
 // BenchmarkDay simulates 24 hours of 10,000 requests an hour; the bar is one second.
 func BenchmarkDay(b *testing.B) {
 	s := simulate.Scenario{
-		Config: check(b, busy), Start: instant(b, "2026-11-30T00:00:00Z"), Duration: 24 * time.Hour, Seed: 1,
+		Config: validatetest.Config(b, busy), Start: instant(b, "2026-11-30T00:00:00Z"), Duration: 24 * time.Hour, Seed: 1,
 		Faults: simulate.Faults{Latency: 50 * time.Millisecond, Jitter: 20 * time.Millisecond},
 	}
 	b.ReportAllocs()

@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"github.com/tapyr/tapyr/simulate"
+	"github.com/tapyr/tapyr/validate/validatetest"
 )
 
 // TestRateChanges: a rate is cut and given back, whatever the order in which that is written, at the instant at which it was due: a
 // bucket fills at the old rate until then, also where nobody asks for a while.
 func TestRateChanges(t *testing.T) {
-	config := check(t, vendorDocument("  limits: [{ name: pace, kind: rate, rate: 10/s, burst: 10 }]\n")+jobDocument("devices", "request: { endpoint: /devices }"))
+	config := validatetest.Config(t, vendorDocument("  limits: [{ name: pace, kind: rate, rate: 10/s, burst: 10 }]\n")+jobDocument("devices", "request: { endpoint: /devices }"))
 	faults, err := simulate.ParseFaults("20s:provider.vendor.limits.pace.rate=10/s,10s:provider.vendor.limits.pace.rate=1/10s", noon)
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +45,7 @@ func TestRateChanges(t *testing.T) {
 
 // TestChangesOfWhat: a change must name a limit, and what that limit has.
 func TestChangesOfWhat(t *testing.T) {
-	config := check(t, vendorDocument("  limits: [{ name: pace, kind: rate, rate: 10/s }, { name: daily, kind: quota, max: 5, window: { period: day } }]\n")+
+	config := validatetest.Config(t, vendorDocument("  limits: [{ name: pace, kind: rate, rate: 10/s }, { name: daily, kind: quota, max: 5, window: { period: day } }]\n")+
 		jobDocument("devices", "request: { endpoint: /devices }"))
 	for change, message := range map[string]string{
 		"1h:provider.vendor.limits.weekly.max=1": "there is no limit", "1h:provider.vendro.limits.daily.max=1": "there is no limit",

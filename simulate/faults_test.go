@@ -9,6 +9,7 @@ import (
 
 	"github.com/tapyr/tapyr/schema"
 	"github.com/tapyr/tapyr/simulate"
+	"github.com/tapyr/tapyr/validate/validatetest"
 )
 
 func TestParseFaults(t *testing.T) {
@@ -42,7 +43,7 @@ func TestParseFaults(t *testing.T) {
 
 // TestRandomFaultsReadBack: what a hunt prints can be typed in again.
 func TestRandomFaultsReadBack(t *testing.T) {
-	config := example(t, "meraki")
+	config := validatetest.Folder(t, "../examples/"+"meraki")
 	different := make(map[string]bool)
 	for seed := range uint64(300) {
 		f := simulate.RandomFaults(config, 24*time.Hour, rand.New(rand.NewPCG(seed, 1)))

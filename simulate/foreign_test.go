@@ -10,13 +10,14 @@ import (
 	"testing"
 
 	"github.com/tapyr/tapyr/simulate"
+	"github.com/tapyr/tapyr/validate/validatetest"
 )
 
 // foreign is a vendor whose limits a client that is not ours is let loose on. The quota's window is a day, so that no turn comes
 // between, unless it is midnight.
 func foreign(t *testing.T, limits string) string {
 	t.Helper()
-	config := check(t, vendorDocument("  auth: { type: header, header: X-Key, credential: key }\n  limits: "+limits+"\n")+
+	config := validatetest.Config(t, vendorDocument("  auth: { type: header, header: X-Key, credential: key }\n  limits: "+limits+"\n")+
 		jobDocument("devices", "request: { endpoint: /devices }"))
 	server := httptest.NewServer(newServer(t, config, "vendor", simulate.ServerOptions{Seed: 1}))
 	t.Cleanup(server.Close)

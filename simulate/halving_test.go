@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tapyr/tapyr/simulate"
+	"github.com/tapyr/tapyr/validate/validatetest"
 )
 
 // TestExactHalvingAtNoon: after half a day of spending evenly, half of the maximum leaves next to nothing. The critical job lives
@@ -14,7 +15,7 @@ func TestExactHalvingAtNoon(t *testing.T) {
 	text := strings.Replace(undersized("{ period: day }", readHeaders), "max: 6000", "max: 10000", 1)
 	text = strings.Replace(text, "interval: 30s, priority: critical", "interval: 2m, priority: critical", 1)
 	r := simulate.Run(simulate.Scenario{
-		Config: check(t, text), Start: instant(t, "2026-11-30T00:00:00Z"), Duration: 24 * time.Hour, Seed: 1,
+		Config: validatetest.Config(t, text), Start: instant(t, "2026-11-30T00:00:00Z"), Duration: 24 * time.Hour, Seed: 1,
 		Faults: simulate.Faults{
 			Latency: 100 * time.Millisecond,
 			Changes: []simulate.LimitChange{{After: 12 * time.Hour, Provider: "vendor", Limit: "daily", Max: 5000}},

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tapyr/tapyr/simulate"
+	"github.com/tapyr/tapyr/validate/validatetest"
 )
 
 // randomDocuments draw a small world: limits of every kind in every sort of window, jobs of every priority, fan-outs. It is
@@ -66,7 +67,7 @@ func TestSeeds(t *testing.T) {
 	requests := int64(0)
 	for seed := range uint64(seeds) {
 		documents := randomDocuments(rand.New(rand.NewPCG(seed, 1)))
-		s := simulate.Scenario{Config: check(t, documents), Start: start, Duration: 2 * time.Hour, Seed: seed}
+		s := simulate.Scenario{Config: validatetest.Config(t, documents), Start: start, Duration: 2 * time.Hour, Seed: seed}
 		s.Faults = simulate.RandomFaults(s.Config, s.Duration, rand.New(rand.NewPCG(seed, 2)))
 		r := simulate.Run(s)
 		requests += r.Requests
@@ -87,7 +88,7 @@ func TestHunt(t *testing.T) {
 	if planted != "" && planted != "1" {
 		t.Skip("another mistake, which need not show in this world")
 	}
-	config := check(t, vendorDocument("  limits: [{ name: q, kind: quota, max: 20, cost: 3, window: { period: hour }, scope: { by: [account] } }]\n")+
+	config := validatetest.Config(t, vendorDocument("  limits: [{ name: q, kind: quota, max: 20, cost: 3, window: { period: hour }, scope: { by: [account] } }]\n")+
 		jobDocument("a", "priority: critical, request: { endpoint: /a }")+jobDocument("b", "request: { endpoint: /b }"))
 	s := simulate.Scenario{Config: config, Start: instant(t, "2026-11-30T00:00:00Z"), Duration: 3 * time.Hour, Seed: 1}
 	calls := 0

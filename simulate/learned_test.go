@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tapyr/tapyr/simulate"
+	"github.com/tapyr/tapyr/validate/validatetest"
 )
 
 const learnedDay = `  limits:
@@ -41,7 +42,7 @@ func causes(r *simulate.Report) map[simulate.Cause]int64 {
 // refusals go on, and the report says why.
 func TestLearningInVirtualTime(t *testing.T) {
 	play := func(documents string, span time.Duration) *simulate.Report {
-		return simulate.Run(simulate.Scenario{Config: check(t, documents), Start: noon, Duration: span, Seed: 3})
+		return simulate.Run(simulate.Scenario{Config: validatetest.Config(t, documents), Start: noon, Duration: span, Seed: 3})
 	}
 	documents := vendorDocument(learnedDay) + learnedDayJobs()
 	short, long := play(documents, 20*time.Minute), play(documents, 80*time.Minute)

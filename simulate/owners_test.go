@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/tapyr/tapyr/simulate"
+	"github.com/tapyr/tapyr/validate/validatetest"
 )
 
 const owning = `  limits:
@@ -64,7 +65,7 @@ type named struct {
 // its answers say the same.
 func TestOwnersAreCharged(t *testing.T) {
 	c := &clock{noon}
-	config := check(t, vendorDocument(owning)+owningJobs())
+	config := validatetest.Config(t, vendorDocument(owning)+owningJobs())
 	lists := &asker{t, newServer(t, config, "vendor", c.options())}
 	var organizations, watched []named
 	lists.get("/organizations", &organizations)
@@ -130,14 +131,14 @@ func TestOwnersAreCharged(t *testing.T) {
 func TestWithoutOwners(t *testing.T) {
 	c := &clock{noon}
 	limits, _, _ := strings.Cut(owning, "  learn:")
-	config := check(t, vendorDocument(limits)+owningJobs())
+	config := validatetest.Config(t, vendorDocument(limits)+owningJobs())
 	a := &asker{t, newServer(t, config, "vendor", c.options())}
 	for n := range 20 {
 		if code := a.get(fmt.Sprintf("/networks/N_%d", n), nil); code != 200 {
 			t.Fatalf("request %d: %d", n+1, code)
 		}
 	}
-	alone := check(t, vendorDocument(owning)+jobDocument("one", `request: { endpoint: "/networks/N_1" }, metrics: [{ name: n, value: "1.0" }]`))
+	alone := validatetest.Config(t, vendorDocument(owning)+jobDocument("one", `request: { endpoint: "/networks/N_1" }, metrics: [{ name: n, value: "1.0" }]`))
 	a = &asker{t, newServer(t, alone, "vendor", c.options())}
 	for n := range 5 {
 		want := 200

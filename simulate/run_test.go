@@ -2,56 +2,13 @@ package simulate_test
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/tapyr/tapyr/schema"
 	"github.com/tapyr/tapyr/simulate"
-	"github.com/tapyr/tapyr/validate"
+	"github.com/tapyr/tapyr/validate/validatetest"
 )
-
-// check makes a configuration of documents.
-func check(t testing.TB, text string) *validate.Config {
-	t.Helper()
-	docs, problems := schema.Decode("documents.yaml", []byte(text))
-	if len(problems) > 0 {
-		t.Fatal(problems)
-	}
-	config, found := validate.Check(docs)
-	if config == nil {
-		t.Fatal(found)
-	}
-	return config
-}
-
-// example is the configuration of a folder of examples.
-func example(t testing.TB, name string) *validate.Config {
-	t.Helper()
-	files, err := filepath.Glob("../examples/" + name + "/*.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatal(err, files)
-	}
-	var docs []*schema.Document
-	for _, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		decoded, problems := schema.Decode(file, data)
-		if len(problems) > 0 {
-			t.Fatal(problems)
-		}
-		docs = append(docs, decoded...)
-	}
-	config, found := validate.Check(docs)
-	if config == nil {
-		t.Fatal(found)
-	}
-	return config
-}
 
 func instant(t testing.TB, text string) time.Time {
 	t.Helper()
@@ -139,7 +96,7 @@ func holds(t *testing.T, r *simulate.Report) {
 
 func TestUndersizedDay(t *testing.T) {
 	r := simulate.Run(simulate.Scenario{
-		Config: check(t, undersized("{ period: day }", "")), Start: instant(t, "2026-11-30T00:00:00Z"), Duration: 24 * time.Hour, Seed: 1,
+		Config: validatetest.Config(t, undersized("{ period: day }", "")), Start: instant(t, "2026-11-30T00:00:00Z"), Duration: 24 * time.Hour, Seed: 1,
 		Faults: simulate.Faults{Latency: 100 * time.Millisecond, Jitter: 50 * time.Millisecond},
 	})
 	holds(t, r)
@@ -155,7 +112,7 @@ func TestUndersizedDay(t *testing.T) {
 // TestExternalClient: somebody else takes 30 percent of the quota, and tapyr sees it in the headers.
 func TestExternalClient(t *testing.T) {
 	r := simulate.Run(simulate.Scenario{
-		Config: check(t, undersized("{ period: day }", readHeaders)), Start: instant(t, "2026-11-30T00:00:00Z"), Duration: 24 * time.Hour, Seed: 1,
+		Config: validatetest.Config(t, undersized("{ period: day }", readHeaders)), Start: instant(t, "2026-11-30T00:00:00Z"), Duration: 24 * time.Hour, Seed: 1,
 		Faults: simulate.Faults{Latency: 100 * time.Millisecond, External: 0.3 * 6000 / 86400},
 	})
 	holds(t, r)
@@ -180,7 +137,7 @@ func TestDaylightSaving(t *testing.T) {
 		for _, start := range days {
 			t.Run(zone+" "+start, func(t *testing.T) {
 				r := simulate.Run(simulate.Scenario{
-					Config: check(t, undersized("{ period: day, timezone: "+zone+" }", "")), Start: instant(t, start), Duration: 50 * time.Hour, Seed: 1,
+					Config: validatetest.Config(t, undersized("{ period: day, timezone: "+zone+" }", "")), Start: instant(t, start), Duration: 50 * time.Hour, Seed: 1,
 					Faults: simulate.Faults{Latency: 100 * time.Millisecond, Jitter: 90 * time.Millisecond, Errors: 0.01},
 				})
 				if len(r.RateLimited) > 0 {
@@ -200,7 +157,7 @@ func TestHalvedAtNoon(t *testing.T) {
 	// The critical job alone takes 2880 of the day; 8000 and 4000 leave it its interval, and the others what is left.
 	text := strings.Replace(undersized("{ period: day }", readHeaders), "max: 6000", "max: 12000", 1)
 	r := simulate.Run(simulate.Scenario{
-		Config: check(t, text), Start: instant(t, "2026-11-30T00:00:00Z"), Duration: 24 * time.Hour, Seed: 1,
+		Config: validatetest.Config(t, text), Start: instant(t, "2026-11-30T00:00:00Z"), Duration: 24 * time.Hour, Seed: 1,
 		Faults: simulate.Faults{
 			Latency: 100 * time.Millisecond,
 			Changes: []simulate.LimitChange{{After: 12 * time.Hour, Provider: "vendor", Limit: "daily", Max: 8000}},
@@ -235,7 +192,7 @@ func TestHalvedAtNoon(t *testing.T) {
 
 // TestSameSeedSameBytes: a report is a function of its scenario.
 func TestSameSeedSameBytes(t *testing.T) {
-	config := example(t, "meraki")
+	config := validatetest.Folder(t, "../examples/"+"meraki")
 	report := func(seed uint64) string {
 		r := simulate.Run(simulate.Scenario{
 			Config: config, Start: instant(t, "2026-11-30T00:00:00Z"), Duration: 3 * time.Hour, Seed: seed,
@@ -258,7 +215,7 @@ func TestSameSeedSameBytes(t *testing.T) {
 // TestFanout: items of nested inventories become instances, as many as asked for.
 func TestFanout(t *testing.T) {
 	r := simulate.Run(simulate.Scenario{
-		Config: example(t, "meraki"), Start: instant(t, "2026-11-30T00:00:00Z"), Duration: 2 * time.Hour, Seed: 1,
+		Config: validatetest.Folder(t, "../examples/"+"meraki"), Start: instant(t, "2026-11-30T00:00:00Z"), Duration: 2 * time.Hour, Seed: 1,
 		Fanout: map[string]int64{"meraki-organizations": 3, "meraki-networks": 31},
 	})
 	for job, want := range map[string]int64{"meraki-organizations": 1, "meraki-devices": 3, "meraki-networks": 3, "meraki-clients": 31} {
@@ -271,7 +228,7 @@ func TestFanout(t *testing.T) {
 // TestLogins: an account with tokens asks for one when it needs it, once for all who wait, and again when it has lived its time. The
 // limits see it as an auth request.
 func TestLogins(t *testing.T) {
-	config := check(t, vendorDocument(`  auth: { type: oauth2_client_credentials, tokenURL: /oauth/token, clientId: key, clientSecret: secret, ttl: 20m }
+	config := validatetest.Config(t, vendorDocument(`  auth: { type: oauth2_client_credentials, tokenURL: /oauth/token, clientId: key, clientSecret: secret, ttl: 20m }
   limits:
     - { name: logins, kind: quota, max: 100, window: { period: day }, appliesTo: { authRequests: only } }
     - { name: calls, kind: quota, max: 1000, window: { period: day }, appliesTo: { authRequests: exclude } }

@@ -18,6 +18,7 @@ import (
 	"github.com/tapyr/tapyr/schedule"
 	"github.com/tapyr/tapyr/simulate"
 	"github.com/tapyr/tapyr/validate"
+	"github.com/tapyr/tapyr/validate/validatetest"
 )
 
 // clock is a time that a test sets.
@@ -129,7 +130,7 @@ func TestPagination(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			config := check(t, vendorDocument("  pagination: "+test.pagination+"\n")+
+			config := validatetest.Config(t, vendorDocument("  pagination: "+test.pagination+"\n")+
 				jobDocument("devices", "request: { endpoint: /devices }, estimate: { items: 35, pagesPerRun: 4 }, inventory: { items: "+test.inventory+", vars: { serial: item.serial, id: item.id } }"))
 			c := &clock{noon}
 			s := newServer(t, config, "vendor", c.options())
@@ -171,7 +172,7 @@ func TestPagination(t *testing.T) {
 // paths below it, and a second look sees the same.
 func TestExamplesFindTheirFields(t *testing.T) {
 	for _, name := range []string{"meraki", "aruba-central"} {
-		config := example(t, name)
+		config := validatetest.Folder(t, "../examples/"+name)
 		c := &clock{noon}
 		s := newServer(t, config, config.Providers[0].Name, c.options())
 		header := http.Header{"Authorization": {"Bearer secret"}}
@@ -263,7 +264,7 @@ func TestHeadersAreRead(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			config := check(t, vendorDocument("  limits:\n    - { name: daily, kind: quota, max: 100, window: { period: day }, scope: { by: [account] }, sync: "+test.sync+" }\n")+
+			config := validatetest.Config(t, vendorDocument("  limits:\n    - { name: daily, kind: quota, max: 100, window: { period: day }, scope: { by: [account] }, sync: "+test.sync+" }\n")+
 				jobDocument("devices", "request: { endpoint: /devices }"))
 			c := &clock{noon}
 			options := c.options()
@@ -299,7 +300,7 @@ func TestHeadersAreRead(t *testing.T) {
 
 // TestLimitsAreEnforced counts what a server lets through of a burst, and when it lets through more.
 func TestLimitsAreEnforced(t *testing.T) {
-	config := check(t, vendorDocument(`  limits:
+	config := validatetest.Config(t, vendorDocument(`  limits:
     - { name: pace, kind: rate, rate: 1/s, burst: 4, scope: { by: [account] } }
     - { name: hourly, kind: quota, max: 6, window: { period: hour }, scope: { by: [account] } }
   auth: { type: bearer, credential: key }
@@ -337,7 +338,7 @@ func TestLimitsAreEnforced(t *testing.T) {
 func TestFaultsOfServer(t *testing.T) {
 	documents := vendorDocument("  limits:\n    - { name: daily, kind: quota, max: 1000, window: { period: day }, sync: { limitHeader: X-Limit, remainingHeader: X-Left } }\n") +
 		jobDocument("devices", "request: { endpoint: /devices }")
-	config := check(t, documents)
+	config := validatetest.Config(t, documents)
 	with := func(faults string) (*simulate.Server, *clock) {
 		f, err := simulate.ParseFaults(faults, noon)
 		if err != nil {
@@ -402,7 +403,7 @@ func TestFaultsOfServer(t *testing.T) {
 
 // TestResetsAndSlowBodies need a connection.
 func TestResetsAndSlowBodies(t *testing.T) {
-	config := check(t, vendorDocument("")+jobDocument("devices", "request: { endpoint: /devices }, estimate: { items: 50 }"))
+	config := validatetest.Config(t, vendorDocument("")+jobDocument("devices", "request: { endpoint: /devices }, estimate: { items: 50 }"))
 	resets := httptest.NewServer(newServer(t, config, "vendor", simulate.ServerOptions{Faults: simulate.Faults{Resets: 1}}))
 	defer resets.Close()
 	if response, err := http.Get(resets.URL + "/devices"); err == nil {
@@ -428,7 +429,7 @@ func TestResetsAndSlowBodies(t *testing.T) {
 
 // TestSlotIsHeldDuringLatency: a second request meets the first one's slot.
 func TestSlotIsHeldDuringLatency(t *testing.T) {
-	config := check(t, vendorDocument("  limits: [{ name: slots, kind: concurrency, max: 1 }]\n")+jobDocument("devices", "request: { endpoint: /devices }"))
+	config := validatetest.Config(t, vendorDocument("  limits: [{ name: slots, kind: concurrency, max: 1 }]\n")+jobDocument("devices", "request: { endpoint: /devices }"))
 	c := &clock{noon}
 	options := c.options()
 	options.Faults.Latency = time.Second

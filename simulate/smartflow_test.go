@@ -15,6 +15,7 @@ import (
 
 	"github.com/tapyr/tapyr/simulate"
 	"github.com/tapyr/tapyr/smartflow"
+	"github.com/tapyr/tapyr/validate/validatetest"
 )
 
 // These tests send the requests of smartflow over real connections to the handler that "tapyr simulate serve" serves: two packages
@@ -269,7 +270,7 @@ func play(t *testing.T, s stage, p phases, one server) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &witness{stage: s, server: newServer(t, check(t, one.documents), "vendor", simulate.ServerOptions{
+	w := &witness{stage: s, server: newServer(t, validatetest.Config(t, one.documents), "vendor", simulate.ServerOptions{
 		Seed: 1, Faults: faults, Now: s.Wall, Sleep: s.Sleep,
 	})}
 	listener := httptest.NewServer(w)

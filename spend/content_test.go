@@ -6,9 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tapyr/tapyr/schema"
 	"github.com/tapyr/tapyr/spend/book"
-	"github.com/tapyr/tapyr/validate"
+	"github.com/tapyr/tapyr/validate/validatetest"
 	"github.com/tapyr/tapyr/window"
 )
 
@@ -29,21 +28,10 @@ spec:
   reconcile: { every: 1d, folder: settled, map: { settled_at: limit, amount: cost }, stale: 48h, format: focus, apply: true, sum: true, releaseStale: true }
 `
 
-// readPolicy decodes a document.
-func readPolicy(t *testing.T, text string) *validate.Policy {
-	t.Helper()
-	docs, problems := schema.Decode("policy.yaml", []byte(text))
-	config, more := validate.Check(docs)
-	if config == nil {
-		t.Fatalf("%v %v", problems, more)
-	}
-	return config.Policies[0]
-}
-
 // A policy that was stored decides as before: the same content, amounts with the same decimals, the same windows. Names that
 // are those of amounts mean nothing where no amount stands.
 func TestContentComesBack(t *testing.T) {
-	p, err := Compile(readPolicy(t, contentDocument))
+	p, err := Compile(validatetest.Config(t, contentDocument).Policies[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +64,7 @@ func TestContentHoldsEverything(t *testing.T) {
 		"[limit, cost]": "[cost, limit]", "15m": "16m", "onDeadline: minimal": "onDeadline: reject", "essential: true": "essential: false",
 		"400d": "401d", "48h": "49h", "amount: cost": "amount: costs", `"0.10"`: `"0.20"`, "unit: EUR": "unit: USD",
 	} {
-		p, err := Compile(readPolicy(t, strings.Replace(contentDocument, old, changed, 1)))
+		p, err := Compile(validatetest.Config(t, strings.Replace(contentDocument, old, changed, 1)).Policies[0])
 		if err != nil {
 			t.Fatalf("%s: %v", changed, err)
 		}
@@ -88,7 +76,7 @@ func TestContentHoldsEverything(t *testing.T) {
 }
 
 func TestRestoreRefusesDamage(t *testing.T) {
-	p, err := Compile(readPolicy(t, contentDocument))
+	p, err := Compile(validatetest.Config(t, contentDocument).Policies[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +101,7 @@ func TestRestoreRefusesDamage(t *testing.T) {
 
 // Only windows that an instant tells can be the home of what was spent.
 func TestCompileRefusesWindows(t *testing.T) {
-	p := readPolicy(t, contentDocument)
+	p := validatetest.Config(t, contentDocument).Policies[0]
 	for _, spec := range []window.Spec{{Rolling: time.Hour}, {Every: time.Hour, Anchor: window.AnchorFirstRequest}} {
 		schedule, err := window.Compile(spec)
 		if err != nil {

@@ -106,7 +106,9 @@ func spendLine(l *report.Line, r *report.Report) []cell {
 		left.Badge = bad
 	}
 	return []cell{
-		name, {Meter: meterOf(l, r)}, text(l.Limit.String()), text(l.Settled.String()), text(l.Reserved.String()), left,
+		name,
+		{Meter: meterOf(l, r)},
+		text(l.Limit.String()), text(l.Settled.String()), text(l.Reserved.String()), left,
 		text(l.Protected.String()), deferred,
 	}
 }

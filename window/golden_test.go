@@ -5,6 +5,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/tapyr/tapyr/golden"
 )
 
 // readJSON decodes a file of the golden data that all packages share.
@@ -88,33 +90,11 @@ type fieldInput struct {
 	Second fieldLimit
 }
 
-// fieldCase is one case of field.json; what each expects is decoded by its test.
-type fieldCase struct {
-	ID, Title string
-	Input     json.RawMessage
-	Expected  json.RawMessage
-}
-
-// fieldCaseOf decodes the case with this id.
-func fieldCaseOf(t *testing.T, id string, expected any) fieldInput {
+// fieldCase reads one case from the field.
+func fieldCase(t *testing.T, id string, expected any) (input fieldInput) {
 	t.Helper()
-	var file struct{ Cases []fieldCase }
-	readJSON(t, "../testdata/cases/field.json", &file)
-	for _, c := range file.Cases {
-		if c.ID != id {
-			continue
-		}
-		var input fieldInput
-		if err := json.Unmarshal(c.Input, &input); err != nil {
-			t.Fatalf("%s: %v", id, err)
-		}
-		if err := json.Unmarshal(c.Expected, expected); err != nil {
-			t.Fatalf("%s: %v", id, err)
-		}
-		return input
-	}
-	t.Fatalf("field.json has no case %s", id)
-	return fieldInput{}
+	golden.Case(t, id, &input, expected)
+	return input
 }
 
 // pair is a window as [start, end].
@@ -138,7 +118,7 @@ func TestFieldCasesWindowAtEach(t *testing.T) {
 				Windows     []pair
 				LengthHours []float64
 			}
-			input := fieldCaseOf(t, id, &want)
+			input := fieldCase(t, id, &want)
 			if len(want.Windows) == 0 || len(want.Windows) != len(input.AtEach) {
 				t.Fatalf("%d instants, %d windows", len(input.AtEach), len(want.Windows))
 			}
@@ -160,7 +140,7 @@ func TestFieldCaseCairo(t *testing.T) { // CAL-03
 		WindowAt, WindowThen pair
 		LengthHours          [2]float64
 	}
-	input := fieldCaseOf(t, "CAL-03", &want)
+	input := fieldCase(t, "CAL-03", &want)
 	schedule := input.Limit.schedule(t)
 	want.WindowAt.check(t, schedule, input.At)
 	want.WindowThen.check(t, schedule, input.Then)
@@ -182,7 +162,7 @@ func TestFieldCaseHavana(t *testing.T) { // CAL-06
 		Window      pair
 		LengthHours float64
 	}
-	input := fieldCaseOf(t, "CAL-06", &want)
+	input := fieldCase(t, "CAL-06", &want)
 	schedule := input.Limit.schedule(t)
 	if len(input.Events) != 3 {
 		t.Fatalf("%d events, want 3", len(input.Events))
@@ -208,7 +188,7 @@ func TestFieldCaseSamoa(t *testing.T) { // CAL-10
 		LocalDates []string
 		LengthDays []float64
 	}
-	input := fieldCaseOf(t, "CAL-10", &want)
+	input := fieldCase(t, "CAL-10", &want)
 	if len(input.Limits) == 0 || len(input.Limits) != len(want.Windows) {
 		t.Fatalf("%d limits, %d windows", len(input.Limits), len(want.Windows))
 	}
@@ -229,7 +209,7 @@ func TestFieldCaseSamoa(t *testing.T) { // CAL-10
 // Five hours that have passed, not five hours on the clock.
 func TestFieldCaseRollingAcrossFallBack(t *testing.T) { // CAL-16
 	var want struct{ NextAllowed time.Time }
-	input := fieldCaseOf(t, "CAL-16", &want)
+	input := fieldCase(t, "CAL-16", &want)
 	schedule := input.Limit.schedule(t)
 	if schedule.Kind() != Rolling {
 		t.Fatalf("kind is %q", schedule.Kind())
@@ -250,7 +230,7 @@ func TestFieldCaseResetInGapAndOverlap(t *testing.T) { // CAL-17
 			At     string // an instant and a remark
 		}
 	}
-	input := fieldCaseOf(t, "CAL-17", &want)
+	input := fieldCase(t, "CAL-17", &want)
 	schedule := input.Limit.schedule(t)
 	start := schedule.At(input.At).Start
 	// Of the answers that the case allows, ours is the shifted one.

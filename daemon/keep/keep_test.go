@@ -15,8 +15,8 @@ import (
 	"github.com/tapyr/tapyr/ledger/ledgertest"
 	"github.com/tapyr/tapyr/ledger/sqlite"
 	"github.com/tapyr/tapyr/match"
-	"github.com/tapyr/tapyr/schema"
 	"github.com/tapyr/tapyr/validate"
+	"github.com/tapyr/tapyr/validate/validatetest"
 )
 
 const documents = `apiVersion: tapyr/v1alpha1
@@ -37,15 +37,6 @@ kind: Account
 metadata: { name: a }
 spec: { provider: p }
 `
-
-func configOf(t failer, text string) *validate.Config {
-	docs, _ := schema.Decode("test.yaml", []byte(text))
-	config, problems := validate.Check(docs)
-	if config == nil {
-		t.Fatal(problems)
-	}
-	return config
-}
 
 type failer interface{ Fatal(...any) }
 
@@ -125,7 +116,7 @@ func TestCleanRestartIsExact(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			store, config, now := open(), configOf(t, documents), start
+			store, config, now := open(), validatetest.Config(t, documents), start
 			l := begin(t, store, config, now)
 			for i := range 40 {
 				response := &engine.Response{Status: 200}
@@ -156,7 +147,7 @@ func TestCleanRestartIsExact(t *testing.T) {
 
 // Whenever a process is killed, the next one's counts are never below what was spent, and above by at most the lease.
 func TestKilledNeverTooLow(t *testing.T) {
-	config := configOf(t, documents)
+	config := validatetest.Config(t, documents)
 	rapid.Check(t, func(rt *rapid.T) {
 		store, now := ledgertest.NewMemory(), start
 		for range rapid.IntRange(1, 4).Draw(rt, "lives") {
@@ -188,7 +179,7 @@ func TestKilledNeverTooLow(t *testing.T) {
 
 // LG-17 for quotas: a store that fails stops nothing. Counts go on, Health says what is wrong, and everything is written when it can.
 func TestAFailingStoreStopsNothing(t *testing.T) {
-	store, config, now := ledgertest.NewMemory(), configOf(t, documents), start
+	store, config, now := ledgertest.NewMemory(), validatetest.Config(t, documents), start
 	l := begin(t, store, config, now)
 	full := &ledger.StorageError{Op: "write", Path: "s.db", Fault: ledger.FaultFull, Err: errors.New("database or disk is full")}
 	store.Fail(full)
@@ -226,12 +217,12 @@ func TestAFailingStoreStopsNothing(t *testing.T) {
 // What the documents no longer know does not come back, and what they cut differently counts anew.
 func TestChangedDocuments(t *testing.T) {
 	store, now := ledgertest.NewMemory(), start
-	l := begin(t, store, configOf(t, documents), now)
+	l := begin(t, store, validatetest.Config(t, documents), now)
 	for range 5 {
 		l.call(t, now, "one", &engine.Response{Status: 200})
 	}
 	l.flush(t, now, true)
-	changed := configOf(t, `apiVersion: tapyr/v1alpha1
+	changed := validatetest.Config(t, `apiVersion: tapyr/v1alpha1
 kind: Provider
 metadata: { name: p }
 spec:
@@ -264,7 +255,7 @@ spec: { provider: p }
 }
 
 func TestPruneFollowsWhatIsLive(t *testing.T) {
-	store, config, now := ledgertest.NewMemory(), configOf(t, documents), start
+	store, config, now := ledgertest.NewMemory(), validatetest.Config(t, documents), start
 	l := begin(t, store, config, now)
 	for range 200 {
 		l.call(t, now, "one", &engine.Response{Status: 200})

@@ -10,8 +10,7 @@ import (
 	"github.com/tapyr/tapyr/ledger"
 	"github.com/tapyr/tapyr/ledger/journal"
 	"github.com/tapyr/tapyr/ledger/sqlite"
-	"github.com/tapyr/tapyr/schema"
-	"github.com/tapyr/tapyr/validate"
+	"github.com/tapyr/tapyr/validate/validatetest"
 )
 
 const inventoryDocuments = `
@@ -45,11 +44,7 @@ spec: { account: acme, interval: 1h, forEach: networks, request: { endpoint: "/n
 
 // A state file gives counters, inventories with their ancestors' variables, and what the last good runs took.
 func TestPlanStateFromStateFile(t *testing.T) {
-	docs, problems := schema.Decode("test.yaml", []byte(inventoryDocuments))
-	config, more := validate.Check(docs)
-	if config == nil {
-		t.Fatalf("%v %v", problems, more)
-	}
+	config := validatetest.Config(t, inventoryDocuments)
 	ctx, now := context.Background(), time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
 	path := filepath.Join(t.TempDir(), "state.db")
 	store, err := sqlite.Open(ctx, path, sqlite.Options{Mode: sqlite.Shared})
