@@ -7,6 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/tapyr/tapyr/cmd/internal/chart"
+	"github.com/tapyr/tapyr/plan"
 	"github.com/tapyr/tapyr/schema"
 	"github.com/tapyr/tapyr/simulate"
 	"github.com/tapyr/tapyr/validate"
@@ -95,6 +96,38 @@ func (c *Call) faults(config *validate.Config, begin time.Time) (simulate.Faults
 // longestSimulation keeps a slip of the pen from filling the memory.
 const longestSimulation = 366 * 24 * time.Hour
 
+// mostSimulated is of how many instances, each of which takes some five kilobytes while it is played: so at most about a gigabyte.
+const mostSimulated = 200_000
+
+// simulated is how many instances a scenario plays, and items that no job runs over, which are held just as well.
+func simulated(s simulate.Scenario) int64 {
+	n := int64(0)
+	instances := make(map[string]int64)
+	p := plan.Make(plan.Input{Config: s.Config, At: s.Start, Fanout: s.Fanout})
+	for i := range p.Jobs {
+		instances[p.Jobs[i].Job] = p.Jobs[i].Instances
+		n += min(p.Jobs[i].Instances, schema.MostItems) // of which a sum cannot overflow
+	}
+	parents := make(map[*validate.Job]bool)
+	for _, j := range s.Config.Jobs {
+		parents[j.Parent] = true
+	}
+	for _, j := range s.Config.Jobs {
+		if j.Spec.Inventory == nil || parents[j] {
+			continue
+		}
+		items, given := s.Fanout[j.Name]
+		if e := j.Spec.Estimate; !given && e != nil && e.Items != nil {
+			items = schema.MostItems // where the product is even more
+			if of := max(1, instances[j.Name]); *e.Items < items/of {
+				items = *e.Items * of
+			}
+		}
+		n += items
+	}
+	return n
+}
+
 // scenario reads what is to be played.
 func (c *Call) scenario() (simulate.Scenario, error) {
 	config, err := c.loadChanged()
@@ -112,6 +145,10 @@ func (c *Call) scenario() (simulate.Scenario, error) {
 	}
 	if s.Fanout, err = c.fanout(config); err != nil {
 		return s, err
+	}
+	if n := simulated(s); n > mostSimulated {
+		return s, c.Usagef("the documents and --fanout make %s instances and items, at most %s can be simulated; narrow them with --only or a smaller --fanout",
+			grouped(float64(n)), grouped(mostSimulated))
 	}
 	s.Faults, err = c.faults(config, s.Start)
 	return s, err
