@@ -111,7 +111,13 @@ func (r *rig) spawn(documents string) *process {
 		}
 		p.done <- p.Wait()
 	}()
-	r.t.Cleanup(func() { _ = p.Process.Kill() })
+	r.t.Cleanup(func() {
+		if r.t.Failed() && p.Process.Signal(syscall.Signal(0)) == nil {
+			text := p.logs.String()
+			r.t.Logf("the process that was alive said last:\n%s", text[max(0, len(text)-4000):])
+		}
+		_ = p.Process.Kill()
+	})
 	return p
 }
 

@@ -199,6 +199,11 @@ func difference(got, want []string) string {
 // A daemon in a process of its own is hung up, killed and stopped in the middle of its work, and started again: no limit is exceeded
 // as the vendor counts, across all of its lives, inventories are there at once, and the counts are exact after a clean stop.
 func TestSignalsInTheMiddleOfTheWork(t *testing.T) {
+	lives, kills := int64(3), int64(0)
+	if soak() {
+		lives = 30
+	}
+	quota := 50 * lives // so that there is something left for the last of them
 	documents, provider := example(t, "meraki")
 	documents = regexp.MustCompile(`interval: \d+[mh]|maxInterval: \d+[mh].*`).ReplaceAllStringFunc(documents, func(found string) string {
 		if strings.HasPrefix(found, "max") {
@@ -206,7 +211,7 @@ func TestSignalsInTheMiddleOfTheWork(t *testing.T) {
 		}
 		return "interval: 1s"
 	})
-	documents = strings.Replace(documents, "max: 12000", "max: 150", 1) + `
+	documents = strings.Replace(documents, "max: 12000", fmt.Sprintf("max: %d", quota), 1) + `
 ---
 apiVersion: tapyr/v1alpha1
 kind: Settings
@@ -214,10 +219,6 @@ metadata: { name: default }
 spec: { state: { path: "@DIR/tapyr.db", flushInterval: 200ms } }
 `
 	v := newVendor(t, documents, provider, simulate.ServerOptions{Seed: 3, Faults: simulate.Faults{Latency: 5 * time.Millisecond, Jitter: 3 * time.Millisecond}})
-	lives := 3
-	if soak() {
-		lives = 30
-	}
 	calls := func(n int) func() bool {
 		return func() bool { return len(v.seen()) >= n }
 	}
@@ -230,6 +231,7 @@ spec: { state: { path: "@DIR/tapyr.db", flushInterval: 200ms } }
 		v.until("the reload", func() bool { return strings.Contains(p.logs.String(), "new documents are in force") })
 		v.until("calls after the reload", calls(len(v.seen())+3))
 		if life%2 == 0 {
+			kills++
 			_ = p.Process.Kill()
 			_ = p.end(t)
 			continue
@@ -243,25 +245,27 @@ spec: { state: { path: "@DIR/tapyr.db", flushInterval: 200ms } }
 	if n := v.statuses[429].Load(); n != 0 {
 		t.Errorf("the vendor refused %d of %d requests", n, len(v.seen()))
 	}
-	if lives < 30 && v.statuses[200].Load() != int64(len(v.seen())) {
+	if v.statuses[200].Load() != int64(len(v.seen())) {
 		t.Errorf("%d of %d requests succeeded", v.statuses[200].Load(), len(v.seen()))
 	}
 	v.set(documents)
+	least := int64(len(v.seen()))
 	d := v.make(daemon.Options{})
 	halt := v.start(d)
 	s := d.Snapshot()
 	halt()
-	if len(s.Scopes) != 1 || s.Scopes[0].Max != 150 || s.Scopes[0].Usable != 150 {
+	if len(s.Scopes) != 1 || s.Scopes[0].Max != quota || s.Scopes[0].Usable != quota {
 		t.Fatalf("scopes: %+v", s.Scopes)
 	}
-	made, used := int64(len(v.seen())), s.Scopes[0].Used
-	if used > made+int64(lives)*100 || used+2 < made && s.Scopes[0].WindowStart.Before(time.Now().Add(-time.Minute)) {
-		t.Errorf("%d requests were made, the count is %d", made, used)
+	// A kill may cost the count a lease, and what was about to leave. It is never too low, unless the day has just ended.
+	most, used := int64(len(v.seen()))+kills*(quota/100+16), s.Scopes[0].Used
+	if used > most || used < least && s.Scopes[0].WindowStart.Before(time.Now().Add(-5*time.Minute)) {
+		t.Errorf("the count is %d, which is not from %d to %d", used, least, most)
 	}
 	if s.Inventories[0].Items == 0 || s.Inventories[1].Items == 0 {
 		t.Errorf("the inventories are gone: %+v", s.Inventories)
 	}
-	t.Logf("%d lives, %d requests, count %d", lives+1, made, used)
+	t.Logf("%d lives, %d requests, count %d", lives+1, len(v.seen()), used)
 }
 
 // stop ends a process as an operator does.
