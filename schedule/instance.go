@@ -31,6 +31,8 @@ type Instance struct {
 	place int
 	// items are what its last run found, for the job's children.
 	items []map[string]string
+	// complete are the items with this instance's own variables, which the children share.
+	complete []map[string]string
 	// listed: it has told its items, none perhaps.
 	listed   bool
 	parent   *Instance

@@ -172,7 +172,7 @@ func (s *Schedule) Pause(job string, paused bool) {
 
 // SetItems takes in what a run of an instance found: one instance of each child job for every item. changed tells whether the
 // items differ from the last ones; a plan is then wanted, and new instances start after it. A run that failed sets nothing: the
-// last items stay.
+// last items stay. The items are the schedule's from then on: the caller must not change them.
 func (s *Schedule) SetItems(of *Instance, items []map[string]string) (changed bool) {
 	if of.gone {
 		return false
@@ -182,13 +182,10 @@ func (s *Schedule) SetItems(of *Instance, items []map[string]string) (changed bo
 	if !first && slices.EqualFunc(of.items, items, maps.Equal[map[string]string, map[string]string]) {
 		return false
 	}
-	of.items = items
+	of.items, of.complete = items, completed(items, of.Vars)
 	keep := make(map[string]bool)
 	for _, child := range of.Job.Children {
-		for _, item := range items {
-			vars := make(map[string]string, len(of.Vars)+len(item))
-			maps.Copy(vars, of.Vars)
-			maps.Copy(vars, item)
+		for _, vars := range of.complete {
 			keep[nameOf(child.Name, of.Target, vars)] = true
 			s.open(child, of.Target, vars, of)
 		}
@@ -210,6 +207,21 @@ func (s *Schedule) SetItems(of *Instance, items []map[string]string) (changed bo
 	return true
 }
 
+// completed are items with their ancestors' variables beside their own. Children and plans share them, and where there are no ancestors
+// they are the items themselves: of a hundred thousand, every copy takes tens of megabytes.
+func completed(items []map[string]string, ancestors map[string]string) []map[string]string {
+	if len(ancestors) == 0 {
+		return items
+	}
+	all := make([]map[string]string, len(items))
+	for k, item := range items {
+		all[k] = make(map[string]string, len(ancestors)+len(item))
+		maps.Copy(all[k], ancestors)
+		maps.Copy(all[k], item)
+	}
+	return all
+}
+
 // close forgets an instance and all that came of its items, up to the lists of the jobs, which it names: going through a list for each
 // of a hundred thousand would take minutes.
 func (s *Schedule) close(i *Instance, jobs map[string]bool) {
@@ -225,7 +237,7 @@ func (s *Schedule) close(i *Instance, jobs map[string]bool) {
 }
 
 // Inventories are the items that each job has listed, with their ancestors' variables, for plan.State; jobs of which not all
-// instances have listed theirs are left out.
+// instances have listed theirs are left out. The caller must not change them.
 func (s *Schedule) Inventories() map[string][]map[string]string {
 	out := make(map[string][]map[string]string)
 	for _, j := range s.config.Jobs {
@@ -236,15 +248,7 @@ func (s *Schedule) Inventories() map[string][]map[string]string {
 		complete := true
 		for _, i := range s.instances[j.Name] {
 			complete = complete && i.listed
-			for _, item := range i.items {
-				vars := maps.Clone(item)
-				for name, value := range i.Vars {
-					if _, own := vars[name]; !own {
-						vars[name] = value
-					}
-				}
-				all = append(all, vars)
-			}
+			all = append(all, i.complete...)
 		}
 		if complete {
 			out[j.Name] = all

@@ -273,6 +273,36 @@ func TestInventories(t *testing.T) {
 	}
 }
 
+// TestItemsAreShared: children and plans have the same items, so that a large inventory is not in memory for each of them again.
+func TestItemsAreShared(t *testing.T) {
+	config := validatetest.Config(t, documents("limits: []", "vars: {}",
+		"orgs interval: 1h, request: { endpoint: /orgs }, inventory: { items: response, vars: { org: item.id } }",
+		"nets interval: 1h, forEach: orgs, request: { endpoint: \"/orgs/{org}/nets\" }, inventory: { items: response, vars: { net: item.id } }",
+		"clients interval: 1h, forEach: nets, request: { endpoint: \"/nets/{net}/clients\" }",
+		"devices interval: 1h, forEach: nets, request: { endpoint: \"/nets/{net}/devices\" }"))
+	s := schedule.New(config)
+	adopt(s, config, noon, nil)
+	s.SetItems(s.Instance("orgs"), []map[string]string{{"org": "1"}})
+	items := make([]map[string]string, 1000)
+	for i := range items {
+		items[i] = map[string]string{"net": fmt.Sprintf("n%d", i)}
+	}
+	s.SetItems(s.Instance("nets org=1"), items)
+	one := s.Inventories()["nets"][7]
+	if len(one) != 2 || one["net"] != "n7" || one["org"] != "1" || len(items[7]) != 1 {
+		t.Fatalf("the item is %v, of %v", one, items[7])
+	}
+	one["seen"] = "by all" // which nobody else may do
+	for _, name := range []string{"clients net=n7 org=1", "devices net=n7 org=1"} {
+		if i := s.Instance(name); i == nil || i.Vars["seen"] == "" {
+			t.Errorf("%s has variables of its own", name)
+		}
+	}
+	if n := testing.AllocsPerRun(5, func() { s.Inventories() }); n > 100 {
+		t.Errorf("every plan makes %v objects for 1000 items", n)
+	}
+}
+
 func TestPauseAndTrigger(t *testing.T) {
 	config := validatetest.Config(t, documents("limits: []", "vars: {}", "a interval: 10m, request: { endpoint: /a }", "b interval: 10m, request: { endpoint: /b }"))
 	s := schedule.New(config)
