@@ -2,66 +2,22 @@ package daemon_test
 
 import (
 	"encoding/json"
-	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 
 	"github.com/tapyr/tapyr/ledger"
+	"github.com/tapyr/tapyr/ledger/disktest"
 	"github.com/tapyr/tapyr/ledger/sqlite"
 )
-
-// smallDisk is a medium of a few megabytes of its own.
-func smallDisk(t *testing.T) string {
-	t.Helper()
-	dir := filepath.Join(t.TempDir(), "disk")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=8m"); err != nil {
-		t.Skipf("a medium of its own cannot be mounted here (%v): run the test as root", err)
-	}
-	t.Cleanup(func() {
-		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
-}
-
-// fill leaves no byte on a medium. What it returns gives the space back.
-func fill(t *testing.T, dir string) (free func()) {
-	t.Helper()
-	name := filepath.Join(dir, "filler")
-	file, err := os.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	block := make([]byte, 64<<10)
-	for err == nil {
-		if _, err = file.Write(block); err != nil && len(block) > 1 {
-			block, err = block[:len(block)/2], nil
-		}
-	}
-	if !errors.Is(err, syscall.ENOSPC) {
-		t.Fatalf("the medium does not fill up: %v", err)
-	}
-	return func() {
-		if err := os.Remove(name); err != nil {
-			t.Error(err)
-		}
-	}
-}
 
 // A disk that is really full, with the state and an output on it: calls go on and are counted, what cannot be written is said loudly, an
 // output's run fails and leaves whole lines only, and when there is space again, everything that was counted is written.
 func TestADiskThatIsReallyFull(t *testing.T) {
-	dir := smallDisk(t)
+	dir := disktest.Small(t)
 	var answers atomic.Int64
 	r := newRig(t, strings.ReplaceAll(strings.ReplaceAll(provider(`  circuitBreaker: { failures: 100000 }
   limits: [{ name: day, kind: quota, max: 1000000, window: { period: day } }]`)+
@@ -73,7 +29,7 @@ func TestADiskThatIsReallyFull(t *testing.T) {
 	})
 	stop := r.start(r.daemon)
 	r.until("lines", func() bool { return r.daemon.Snapshot().Jobs[1].Lines > 2 })
-	free := fill(t, dir)
+	free := disktest.Fill(t, dir)
 	r.until("the fault", func() bool { return !r.daemon.Snapshot().State.OK })
 	r.until("a run without its output", func() bool { return r.daemon.Snapshot().Jobs[1].Error != "" })
 	before := r.daemon.Snapshot()
