@@ -4,11 +4,14 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/tapyr/tapyr/daemon"
+	"github.com/tapyr/tapyr/ledger"
+	"github.com/tapyr/tapyr/ledger/sqlite"
 	"github.com/tapyr/tapyr/simulate"
 )
 
@@ -53,9 +56,9 @@ metadata: { name: default }
 spec: { state: { path: "@DIR/tapyr.db", flushInterval: 100ms } }
 `
 
-// The end of it all: a vendor charges the organizations of networks whose URLs do not name them. A client that learns them stays
-// within their limits; the same client without learn, which is the bug that this test looks for, is refused.
-func TestLearningKeepsAVendorsLimits(t *testing.T) {
+// limitedMeraki makes the example's documents with those of unparented and a limit of one a second for each organization.
+func limitedMeraki(t *testing.T) (limited func(burst string) string, provider string) {
+	t.Helper()
 	documents, provider := example(t, "meraki")
 	// The other jobs start when the test says so, which is once: the organizations have to be known to a client as to a vendor.
 	documents = regexp.MustCompile(`interval: \d+[mh]|  maxInterval: .*\n`).ReplaceAllStringFunc(documents, func(found string) string {
@@ -68,9 +71,15 @@ func TestLearningKeepsAVendorsLimits(t *testing.T) {
 	if !strings.Contains(documents, "cache: { path: ") || !strings.Contains(documents, "rate: 10/s\n      burst: 10\n") {
 		t.Fatal("the example is another one: it keeps nothing of what it learns, or has another limit")
 	}
-	limited := func(burst string) string {
+	return func(burst string) string {
 		return strings.Replace(documents, "rate: 10/s\n      burst: 10\n", "rate: 1/s\n      burst: "+burst+"\n", 1)
-	}
+	}, provider
+}
+
+// The end of it all: a vendor charges the organizations of networks whose URLs do not name them. A client that learns them stays
+// within their limits; the same client without learn, which is the bug that this test looks for, is refused.
+func TestLearningKeepsAVendorsLimits(t *testing.T) {
+	limited, provider := limitedMeraki(t)
 	options := simulate.ServerOptions{Seed: 11, Items: map[string]int64{"meraki-organizations": 3}}
 	// Whose the networks are is learned from a vendor with patience, so that the other one has not been asked for anything yet.
 	patient := newVendor(t, limited("100"), provider, options)
@@ -81,6 +90,10 @@ func TestLearningKeepsAVendorsLimits(t *testing.T) {
 	learned, err := os.ReadFile(filepath.Join(patient.dir, "meraki-learned.json"))
 	if err != nil || strings.Count(string(learned), `"value"`) < 24 {
 		t.Fatalf("%v: not everything was learned\n%s", err, learned)
+	}
+	owners := ownersOf(t, patient.daemon)
+	if len(owners) != 24 {
+		t.Fatalf("%d networks have an owner, want 24", len(owners))
 	}
 	for name, learns := range map[string]bool{"learning": true, "not learning": false} {
 		t.Run(name, func(t *testing.T) {
@@ -109,15 +122,100 @@ func TestLearningKeepsAVendorsLimits(t *testing.T) {
 				}
 			}
 			stop()
-			t.Logf("%d requests succeeded, %d were refused", succeeded.Load(), refused.Load())
+			t.Logf("%d requests succeeded, %d were refused, the latest came after %s, the excess is %.1f", succeeded.Load(), refused.Load(), v.latest(t), v.excess(t, owners, 5))
 			switch {
 			case learns && refused.Load() > 0:
-				t.Errorf("the vendor refused %d requests of a client that knows whose networks they are", refused.Load())
+				// Three tokens in hand make up for three seconds on the way, in which the state is written, too. What the client let go is
+				// judged below in any case.
+				if late := v.latest(t); late < 3*time.Second {
+					t.Errorf("the vendor refused %d requests of a client that knows whose networks they are, though none was late by more than %s", refused.Load(), late)
+				}
 			case learns && succeeded.Load() < wanted:
 				t.Errorf("only %d requests: the test sees nothing", succeeded.Load())
 			case !learns && refused.Load() == 0:
 				t.Error("a client that knows nothing was not refused: the vendor does not charge the organizations")
 			}
+			if excess := v.excess(t, owners, 5); learns == (excess > 2) {
+				t.Errorf("an organization was asked for %.1f requests more than its limit allows", excess)
+			}
 		})
 	}
+}
+
+// ownersOf are the organizations of the networks, as the vendor told.
+func ownersOf(t *testing.T, d *daemon.Daemon) map[string]string {
+	t.Helper()
+	owners := make(map[string]string)
+	for _, series := range metrics(t, d) {
+		if match := regexp.MustCompile(`^network_info\{network=(.*),organization=(.*)\} 1$`).FindStringSubmatch(series); match != nil {
+			owners[match[1]] = match[2]
+		}
+	}
+	return owners
+}
+
+// clients are the instants at which requests for the clients of networks were let go, by the network and in their order.
+func (v *vendor) clients(t *testing.T) map[string][]time.Time {
+	t.Helper()
+	store, err := sqlite.Open(t.Context(), filepath.Join(v.dir, "tapyr.db"), sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	all := make(map[string][]time.Time)
+	for row, err := range store.Journal(t.Context(), ledger.Interval{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if row.Request.Job == "watched-clients" && row.Refused == "" {
+			network := row.Request.Vars["networkId"]
+			all[network] = append(all[network], row.At)
+		}
+	}
+	for _, at := range all {
+		slices.SortFunc(at, time.Time.Compare)
+	}
+	return all
+}
+
+// latest is how long a request was on its way to the vendor at the most: a network has one at a time.
+func (v *vendor) latest(t *testing.T) (late time.Duration) {
+	t.Helper()
+	arrived := make(map[string][]time.Time)
+	for _, h := range v.seen() {
+		if match := regexp.MustCompile(`/networks/([^/]+)/clients$`).FindStringSubmatch(h.path); match != nil {
+			arrived[match[1]] = append(arrived[match[1]], h.at)
+		}
+	}
+	for network, at := range v.clients(t) {
+		for i := range min(len(at), len(arrived[network])) {
+			late = max(late, arrived[network][i].Sub(at[i]))
+		}
+	}
+	return late
+}
+
+// excess is by how many requests more than a bucket of one a second allows an organization was asked at the most, by when they were let
+// go, which no delay on the way changes.
+func (v *vendor) excess(t *testing.T, owners map[string]string, burst float64) (excess float64) {
+	t.Helper()
+	asked := make(map[string][]time.Time)
+	for network, at := range v.clients(t) {
+		asked[owners[network]] = append(asked[owners[network]], at...)
+	}
+	if len(asked) != 3 {
+		t.Errorf("%d organizations were asked, want 3", len(asked))
+	}
+	for _, at := range asked {
+		slices.SortFunc(at, time.Time.Compare)
+		level := 0.0
+		for i := range at {
+			if i > 0 {
+				level = max(0, level-at[i].Sub(at[i-1]).Seconds())
+			}
+			level++
+			excess = max(excess, level-burst)
+		}
+	}
+	return excess
 }
