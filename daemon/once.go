@@ -20,10 +20,16 @@ type FailedRunsError struct {
 	// Failed and All count runs; First is the first failure, in the order in which they ended.
 	Failed, All int64
 	First       RunState
+	// NotRun are jobs that had nothing to run over, since the inventory above them failed and there was none from before.
+	NotRun []string
 }
 
 func (e *FailedRunsError) Error() string {
-	return fmt.Sprintf("%d of %d runs failed, the first of them %s: %s", e.Failed, e.All, e.First.Instance, e.First.Error)
+	text := fmt.Sprintf("%d of %d runs failed, the first of them %s: %s", e.Failed, e.All, e.First.Instance, e.First.Error)
+	if len(e.NotRun) > 0 {
+		text += "; not run for want of an inventory: " + strings.Join(e.NotRun, ", ")
+	}
+	return text
 }
 
 // Once runs every job once and returns: those with an inventory before those that run over it, the others at the same time. The
@@ -104,7 +110,26 @@ func (d *Daemon) verdict() error {
 	if out.Failed == 0 {
 		return nil
 	}
+	out.NotRun = d.notRun()
 	return out
+}
+
+// notRun are the jobs that have no instance because a job above them failed, sorted. An inventory that is empty by right is no reason
+// to name a job. It requires mu.
+func (d *Daemon) notRun() (names []string) {
+	for _, j := range d.world.kept.Jobs {
+		if len(d.world.schedule.Instances(j.Name)) > 0 {
+			continue
+		}
+		for up := j.Parent; up != nil; up = up.Parent {
+			if d.job(up.Name).firstBad != nil {
+				names = append(names, j.Name)
+				break
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // DryRun writes down the requests that one run of every job would begin with, one a line, and sends none. Credentials stand as

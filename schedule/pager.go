@@ -51,7 +51,7 @@ type RepeatedPageError struct {
 
 // Error quotes the repeated value.
 func (e *RepeatedPageError) Error() string {
-	return fmt.Sprintf("page %d names the %s %q a second time: the pages go round in circles", e.Page, e.Kind, e.Value)
+	return fmt.Sprintf("page %d names the %s %.200q a second time: the pages go round in circles", e.Page, e.Kind, e.Value)
 }
 
 // NewPager begins a run of a job that has only this one. The error is that of NewPaging.
@@ -252,7 +252,7 @@ func (p *Pager) byExpression(ctx context.Context, a Answer) (*url.URL, error) {
 		}
 		return next, p.once("link", next.String())
 	}
-	return nil, fmt.Errorf("pagination.next gave %v: want a URL, a map of query parameters, or null", value)
+	return nil, fmt.Errorf("pagination.next gave %.200s: want a URL, a map of query parameters, or null", fmt.Sprint(value))
 }
 
 // once refuses what was there before.

@@ -268,9 +268,9 @@ func (c *Client) admitted(request *http.Request, raw func(*http.Response)) (*Ans
 	defer func() { admission.Done(answer) }()
 	ctx, once := onlyOnce(request.Context(), c.options.Timeout)
 	defer once.cancel()
-	response, err := c.transport.RoundTrip(request.WithContext(ctx))
+	response, err := c.roundTrip(request.WithContext(ctx), once)
 	if err != nil {
-		return nil, c.clean(once.why(err))
+		return nil, err
 	}
 	defer response.Body.Close()
 	body, err := readBody(response, min(c.options.MaxBodyBytes, 1<<20))

@@ -6,6 +6,7 @@ import (
 	"compress/gzip"
 	"compress/zlib"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -50,7 +51,8 @@ func readAll(from io.Reader, said int64) ([]byte, error) {
 func decompress(response *http.Response) (io.Reader, error) {
 	var plain io.Reader
 	var err error
-	switch encoding := strings.ToLower(strings.TrimSpace(response.Header.Get("Content-Encoding"))); encoding {
+	// Several header lines are one list (RFC 9110, section 5.3).
+	switch encoding := strings.ToLower(strings.TrimSpace(strings.Join(response.Header.Values("Content-Encoding"), ", "))); encoding {
 	case "", "identity":
 		return response.Body, nil
 	case "gzip", "x-gzip":
@@ -58,7 +60,9 @@ func decompress(response *http.Response) (io.Reader, error) {
 	case "deflate":
 		plain, err = zlib.NewReader(response.Body)
 	default:
-		return nil, &BodyError{Why: BodyEncoding, Err: errors.New("the content encoding " + encoding + " is none of gzip, deflate, identity")}
+		return nil, &BodyError{Why: BodyEncoding, Err: fmt.Errorf(
+			"the content encoding %q is none of gzip, deflate and identity; gzip alone was asked for: check request.headers and proxies on the way",
+			shortened(encoding, mostQuotedBytes))}
 	}
 	if errors.Is(err, io.EOF) { // an empty body, whatever the header says
 		return strings.NewReader(""), nil
@@ -79,7 +83,7 @@ func Decode(data []byte) (any, error) {
 	}
 	value, err := expr.DecodeJSON(data)
 	if err != nil {
-		return nil, &BodyError{Why: BodyNotJSON, Err: err}
+		return nil, &BodyError{Why: BodyNotJSON, Err: fmt.Errorf("%w%s", err, looksLike(data))}
 	}
 	return value, nil
 }

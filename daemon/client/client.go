@@ -142,6 +142,8 @@ func BaseURL(a *validate.Account, target *schema.Target) (*url.URL, error) {
 func newTransport(spec *schema.TLS) (*http.Transport, error) {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxResponseHeaderBytes = maxHeaderBytes
+	// The transport's own decompression looks at the first Content-Encoding alone: what is packed twice would come out half unpacked.
+	t.DisableCompression = true
 	t.MaxIdleConnsPerHost = 64 // a fan-out is many requests to one host
 	t.MaxIdleConns = 0
 	if spec == nil {
@@ -192,6 +194,7 @@ func (c *Client) Send(ctx context.Context, r *Request, credential *Credential) (
 		request.Header.Set("Content-Type", "application/json")
 	}
 	request.Header.Set("Accept", "application/json")
+	request.Header.Set("Accept-Encoding", "gzip")
 	if c.options.UserAgent != "" {
 		request.Header.Set("User-Agent", c.options.UserAgent)
 	}
@@ -248,6 +251,9 @@ func (s *single) why(err error) error {
 	if !s.connected.Load() {
 		return &UnsentError{err}
 	}
+	if hint := brokenWayOut(err); hint != "" {
+		return fmt.Errorf("%w%s", err, hint)
+	}
 	return err
 }
 
@@ -267,13 +273,31 @@ func (s *single) timed(err error) error {
 	return err
 }
 
-// exchange is one round trip, with everything that comes back freed of secrets.
-func (c *Client) exchange(request *http.Request, once *single) (*Answer, error) {
+// errSwitched is a final answer of the 1xx class: what follows is another protocol's, and no body.
+var errSwitched = errors.New("the answer is status 101, a change of protocol that was not asked for; " +
+	"check whether baseURL names an API, and proxies on the way")
+
+// roundTrip sends a request and reads the header of its final answer. The error is clean.
+func (c *Client) roundTrip(request *http.Request, once *single) (*http.Response, error) {
 	response, err := c.transport.RoundTrip(request)
 	if err != nil {
 		return nil, c.clean(once.why(err))
 	}
+	if response.StatusCode < http.StatusOK {
+		_ = response.Body.Close()
+		return nil, errSwitched
+	}
+	return response, nil
+}
+
+// exchange is one round trip, with everything that comes back freed of secrets.
+func (c *Client) exchange(request *http.Request, once *single) (*Answer, error) {
+	response, err := c.roundTrip(request, once)
+	if err != nil {
+		return nil, err
+	}
 	defer response.Body.Close()
+	response.Header.Del("Set-Cookie") // a session that nobody asked for is neither kept nor shown
 	answer := &Answer{Status: response.StatusCode, Header: response.Header, URL: request.URL}
 	c.redactor.header(answer.Header)
 	body, err := readBody(response, c.options.MaxBodyBytes)
@@ -284,15 +308,19 @@ func (c *Client) exchange(request *http.Request, once *single) (*Answer, error) 
 	return answer, nil
 }
 
-// clean keeps an error's kind and takes secrets out of its text.
+// clean keeps an error's kind, takes secrets out of its text and bounds it.
 func (c *Client) clean(err error) error {
-	if err == nil || c.redactor.Text(err.Error()) == err.Error() {
-		return err
+	if err == nil {
+		return nil
 	}
-	return &cleanError{c.redactor.Text(err.Error()), err}
+	before := err.Error()
+	if text := shortened(c.redactor.Text(before), mostErrorBytes); text != before {
+		return &cleanError{text, err}
+	}
+	return err
 }
 
-// cleanError is an error whose text would have held a secret.
+// cleanError is an error whose text would have held a secret, or too much of what a server sent.
 type cleanError struct {
 	text string
 	err  error

@@ -67,7 +67,7 @@ const (
 func (e *BodyError) Error() string {
 	switch e.Why {
 	case BodyTooLarge:
-		return fmt.Sprintf("the answer is larger than %d bytes after decompression", e.Limit)
+		return fmt.Sprintf("the answer is larger than %d bytes after decompression; ask for smaller pages", e.Limit)
 	case BodyTooDeep:
 		return fmt.Sprintf("the answer's JSON is nested deeper than %d levels", e.Limit)
 	case BodyTruncated:

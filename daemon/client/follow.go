@@ -85,7 +85,7 @@ func (r *rules) trusts(to *url.URL) bool {
 
 // shown is a URL for messages: without user and query, which may carry secrets.
 func shown(u *url.URL) string {
-	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
+	return shortened((&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String(), mostErrorBytes)
 }
 
 // redirected is the method after a redirect (RFC 9110, section 15.4); keep tells that the body goes along.
@@ -116,7 +116,7 @@ func (c *Client) Redirect(r *Request, a *Answer) (*Request, error) {
 	}
 	to, err := r.URL.Parse(location)
 	if err != nil {
-		return nil, &RedirectError{shown(r.URL), c.redactor.Text(location), "it is no URL"}
+		return nil, &RedirectError{shown(r.URL), shortened(c.redactor.Text(location), mostErrorBytes), "it is no URL"}
 	}
 	if err := c.Follow(r.URL, to); err != nil {
 		return nil, err

@@ -1,13 +1,16 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -39,6 +42,45 @@ func wayOut(err error) string {
 		return "; check the host and the port in baseURL, and whether a firewall is between"
 	}
 	return ""
+}
+
+// brokenWayOut is what may help where a connection brought no answer. The library has no types for these.
+func brokenWayOut(err error) string {
+	switch text := err.Error(); {
+	case strings.Contains(text, "server response headers exceeded"):
+		return "; no API's header is as long: check what baseURL names, and proxies on the way"
+	case strings.Contains(text, "malformed HTTP response"):
+		return "; check whether baseURL should begin with https:, and its port"
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return "; the other side ended the connection: it may pass, else check proxies on the way"
+	}
+	return ""
+}
+
+// looksLike says what a body that is not JSON seems to be, as the end of a message.
+func looksLike(body []byte) string {
+	switch {
+	case bytes.HasPrefix(body, []byte{0x1f, 0x8b}):
+		return "; it is compressed with gzip and does not say so, or twice: check proxies on the way"
+	case bytes.HasPrefix(bytes.TrimLeft(body[:min(len(body), 64)], " \t\r\n\ufeff"), []byte("<")):
+		return "; it looks like HTML or XML: check baseURL and the endpoint, and whether a login page or a proxy has answered"
+	}
+	return ""
+}
+
+// Bounds on how much of what a server sent is quoted in messages, which end in logs, in the state and on the page.
+const (
+	mostErrorBytes  = 1000
+	mostQuotedBytes = 100
+)
+
+// shortened is a text of at most so many bytes and an ellipsis: its beginning and its end, where the way out stands.
+func shortened(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	half := most / 2
+	return strings.ToValidUTF8(text[:half], "") + "…" + strings.ToValidUTF8(text[len(text)-half:], "")
 }
 
 // statusWayOut is what may help where a token or login request was answered with a status that is no success.
