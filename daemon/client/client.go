@@ -232,6 +232,13 @@ func onlyOnce(ctx context.Context, timeout time.Duration) (context.Context, *sin
 			s.written.Store(true)
 		}
 	}
+	// Before it looks for another connection: by the time that it has one, the request may be on its way.
+	s.trace.GetConn = func(string) {
+		if s.written.Load() {
+			s.resent.Store(true)
+			s.cancel()
+		}
+	}
 	s.trace.GotConn = func(httptrace.GotConnInfo) {
 		s.connected.Store(true)
 		if s.written.Load() {
