@@ -124,6 +124,33 @@ func TestEveryWayToFailFails(t *testing.T) {
 	}
 }
 
+// A fuzz target that is at work when its time is over has found nothing; one that found something fails, also then.
+func TestTheEndOfTheTimeIsNoFinding(t *testing.T) {
+	for text, status := range map[string]int{
+		"--- FAIL: FuzzA (3.01s)\n    context deadline exceeded\n": 0,
+		"--- FAIL: FuzzA (3.01s)\n    --- FAIL: FuzzA (0.00s)\n        a_test.go:9: context deadline exceeded\n    \n    Failing input written to testdata/fuzz/FuzzA/1\n": 1,
+		"--- FAIL: FuzzA (3.01s)\n    context deadline exceeded\n    a_test.go:9: wrong\n":                                                                                 1,
+		"--- FAIL: FuzzA (3.01s)\n    fuzzing process hung or terminated unexpectedly: exit status 2\n":                                                                    1,
+	} {
+		var calls []string
+		test := replayTester(t, &calls, func(call string, emit func(event)) error {
+			emit(event{Action: "run", Package: "p", Test: "FuzzA"})
+			if !strings.Contains(call, "-fuzz ") {
+				emit(event{Action: "pass", Package: "p", Test: "FuzzA"})
+				return nil
+			}
+			emit(event{Action: "output", Package: "p", Test: "FuzzA", Output: "=== RUN   FuzzA\n"})
+			emit(event{Action: "output", Package: "p", Test: "FuzzA", Output: text})
+			emit(event{Action: "fail", Package: "p", Test: "FuzzA"})
+			emit(event{Action: "fail", Package: "p"})
+			return &exec.ExitError{}
+		})
+		if got, err := run(t.Context(), io.Discard, test, nil, time.Second); got != status || err != nil {
+			t.Errorf("%q: status %d, %v", text, got, err)
+		}
+	}
+}
+
 func TestInterruptFails(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var calls []string
