@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -24,10 +25,11 @@ func soak() bool { return os.Getenv("TAPYR_SOAK") != "" }
 // baseURLOf the example providers, which the tests point at a simulated vendor instead.
 var baseURLOf = regexp.MustCompile(`baseURL: https://[^/\s]+(/\S*)?`)
 
-// ownOutputs are those of the examples' jobs, for which withOutputs has others; largeEstimates are of fleets at which the slowest
-// vendors would answer for minutes.
+// ownOutputs are those of the examples' jobs, for which withOutputs has others; declaredBurst are buckets; largeEstimates are of
+// fleets at which the slowest vendors would answer for minutes.
 var (
 	ownOutputs     = regexp.MustCompile(`(?m)^  outputs:\n(?:    .*\n?)+`)
+	declaredBurst  = regexp.MustCompile(`burst: \d+`)
 	largeEstimates = regexp.MustCompile(`items: (?:[5-9]\d|\d{3,})\b`)
 )
 
@@ -84,8 +86,16 @@ type vendor struct {
 // newVendor serves an example's provider with faults.
 func newVendor(t testing.TB, documents, provider string, options simulate.ServerOptions) *vendor {
 	t.Helper()
-	// A bucket of one token leaves no room for the jitter between our clock and the vendor's: no client could keep to it exactly.
-	enforced := strings.ReplaceAll(documents, "burst: 1\n", "burst: 2\n")
+	// The vendor's buckets hold a few tokens more than ours: requests reach it later than they were let go, and not all by the same
+	// time. Whoever does not keep to the rate has used them up at once.
+	const spare = 3
+	enforced := declaredBurst.ReplaceAllStringFunc(documents, func(text string) string {
+		burst, err := strconv.Atoi(strings.TrimPrefix(text, "burst: "))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprintf("burst: %d", burst+spare)
+	})
 	config, err := configOf(strings.NewReplacer("@URL", "http://vendor.test", "@DIR", t.TempDir()).Replace(enforced))
 	if err != nil {
 		t.Fatal(err)
