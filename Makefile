@@ -10,7 +10,7 @@ GOFUMPT_VERSION       := v0.12.0
 GOVULNCHECK_VERSION   := v1.9.0
 
 # How long "make test" and "make fuzz" give to each fuzz target.
-FUZZTIME ?= 3s
+FUZZTIME ?= 2s
 # What to test, and more flags for go test, as in: make test PACKAGES=./window TESTFLAGS='-run Golden'
 PACKAGES ?= ./...
 TESTFLAGS ?=

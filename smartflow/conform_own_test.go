@@ -35,7 +35,7 @@ func TestOwnSequences(t *testing.T) {
 // a part, where TAPYR_SOAK does not ask for all.
 func TestEveryExpectationCounts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
-	for name, share := range map[string]int{"own": 1, "recorded": 97} {
+	for name, share := range map[string]int{"own": 1, "recorded": 397} {
 		data := ownSequences(t)
 		if name == "recorded" {
 			data = vectorFile(t, "smartflow-sequences.json")
