@@ -185,7 +185,7 @@ func footprintOf(t *testing.T, dir string, d *daemon.Daemon) (f footprint) {
 // holds after that is what it held before.
 func TestADaemonDoesNotGrow(t *testing.T) {
 	// Rows are kept for an hour and keys for most of one: what is held after that does not grow any more.
-	hours, items, every := 4, int64(5), 10
+	hours, items, every := 3, int64(5), 10
 	if os.Getenv("TAPYR_SOAK") != "" {
 		hours, items, every = 8, 20, 1
 	}
