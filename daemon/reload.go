@@ -2,12 +2,14 @@ package daemon
 
 import (
 	"context"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/tapyr/tapyr/engine"
 )
@@ -53,26 +55,10 @@ func (d *Daemon) reload(ctx context.Context) {
 // forget lets go of what is known of jobs and accounts that the documents no longer have. It requires mu.
 func (d *Daemon) forget(w *world) {
 	has := func(job string) bool { return w.config.Job(job) != nil }
-	for job := range d.jobs {
-		if !has(job) {
-			delete(d.jobs, job)
-		}
-	}
-	for job := range d.paused {
-		if !has(job) {
-			delete(d.paused, job)
-		}
-	}
-	for job := range d.lines {
-		if !has(job) {
-			delete(d.lines, job)
-		}
-	}
-	for account := range d.accounts {
-		if w.config.Account(account) == nil {
-			delete(d.accounts, account)
-		}
-	}
+	maps.DeleteFunc(d.jobs, func(job string, _ *jobRecord) bool { return !has(job) })
+	maps.DeleteFunc(d.paused, func(job string, _ bool) bool { return !has(job) })
+	maps.DeleteFunc(d.lines, func(job string, _ *semaphore.Weighted) bool { return !has(job) })
+	maps.DeleteFunc(d.accounts, func(account string, _ *accountRecord) bool { return w.config.Account(account) == nil })
 	d.history.Keep(has)
 	d.series.Keep(has)
 }

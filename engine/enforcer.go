@@ -147,23 +147,13 @@ func (f *Enforcer) Tally(now int64, p *Prepared, each func(*Tally)) {
 func (f *Enforcer) SetMax(now int64, provider, limitName string, maximum int64) bool {
 	e := f.engine
 	now = e.tick(now)
-	p := e.providers[provider]
-	if p == nil {
+	l := e.limitNamed(provider, limitName)
+	if l == nil || l.kind == kindRate {
 		return false
 	}
-	for _, l := range p.limits {
-		if l.name != limitName || l.kind == kindRate {
-			continue
-		}
-		l.overrides = append([]override{{now, never, maximum}}, l.overrides...)
-		for id := uint32(1); id <= e.slab.next; id++ {
-			if c := e.slab.cold(id); c.limit == l {
-				e.slab.hot(id).until = -never // its caps are computed at the next use
-			}
-		}
-		return true
-	}
-	return false
+	l.overrides = append([]override{{now, never, maximum}}, l.overrides...)
+	e.keysOf(l, func(s *scope) { s.until = -never }) // its caps are computed at the next use
+	return true
 }
 
 // SetRate replaces the rate of a bucket from now on, as a vendor does. The burst stays, and so does what is in the buckets. It is
@@ -171,22 +161,35 @@ func (f *Enforcer) SetMax(now int64, provider, limitName string, maximum int64) 
 func (f *Enforcer) SetRate(now int64, provider, limitName string, rate schema.Rate) bool {
 	e := f.engine
 	now = e.tick(now)
-	p := e.providers[provider]
-	if p == nil {
+	l := e.limitNamed(provider, limitName)
+	if l == nil || l.kind != kindRate {
 		return false
 	}
-	for _, l := range p.limits {
-		if l.name != limitName || l.kind != kindRate {
-			continue
-		}
-		old := l.rate
-		l.rate = ratioOf(rate)
-		for id := uint32(1); id <= e.slab.next; id++ {
-			if c := e.slab.cold(id); c.limit == l {
-				e.slab.hot(id).rebase(now, old, l.rate)
-			}
-		}
-		return true
+	old := l.rate
+	l.rate = ratioOf(rate)
+	e.keysOf(l, func(s *scope) { s.rebase(now, old, l.rate) })
+	return true
+}
+
+// limitNamed is a limit of a provider, nil where there is none of that name.
+func (e *Engine) limitNamed(provider, name string) *limit {
+	p := e.providers[provider]
+	if p == nil {
+		return nil
 	}
-	return false
+	for _, l := range p.limits {
+		if l.name == name {
+			return l
+		}
+	}
+	return nil
+}
+
+// keysOf tells every key of a limit.
+func (e *Engine) keysOf(l *limit, each func(*scope)) {
+	for id := uint32(1); id <= e.slab.next; id++ {
+		if e.slab.cold(id).limit == l {
+			each(e.slab.hot(id))
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/tapyr/tapyr/plan"
@@ -43,11 +44,7 @@ func (h *History) Add(r *Run, latencyNanos int64) {
 
 // Keep forgets the jobs that keep does not name.
 func (h *History) Keep(keep func(job string) bool) {
-	for job := range h.jobs {
-		if !keep(job) {
-			delete(h.jobs, job)
-		}
-	}
+	maps.DeleteFunc(h.jobs, func(job string, _ *pastRuns) bool { return !keep(job) })
 }
 
 // Plan is the history as a plan takes it, by job.

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/tapyr/tapyr/daemon"
-	"github.com/tapyr/tapyr/schema"
 	"github.com/tapyr/tapyr/validate"
 	"github.com/tapyr/tapyr/web"
 )
@@ -58,12 +57,7 @@ func startLive(t *testing.T, listen, settings string) (d *daemon.Daemon, stop fu
 	text := fmt.Sprintf(liveDocuments, vendor.URL, filepath.Join(t.TempDir(), "tapyr.db"), listen, settings)
 	d = daemon.New(daemon.Options{
 		Load: func(context.Context) (*validate.Config, error) {
-			docs, problems := schema.Decode("live.yaml", []byte(text))
-			config, more := validate.Check(docs)
-			if config == nil {
-				return nil, fmt.Errorf("%v %v", problems, more)
-			}
-			return config, nil
+			return configOf(text)
 		},
 		Getenv: func(string) string { return liveToken },
 		Handler: func(d *daemon.Daemon) http.Handler {

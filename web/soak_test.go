@@ -141,8 +141,8 @@ func soakJob(name, spec string) string {
 	return "---\napiVersion: tapyr/v1alpha1\nkind: Job\nmetadata: { name: " + name + " }\nspec:\n  account: a\n" + spec
 }
 
-func soakConfig(text string) (*validate.Config, error) {
-	docs, problems := schema.Decode("soak.yaml", []byte(text))
+func configOf(text string) (*validate.Config, error) {
+	docs, problems := schema.Decode("test.yaml", []byte(text))
 	config, more := validate.Check(docs)
 	if config == nil {
 		return nil, fmt.Errorf("%v %v", problems, more)
@@ -197,7 +197,7 @@ func TestADaemonDoesNotGrow(t *testing.T) {
 		var generation, failures atomic.Int64
 		d := daemon.New(daemon.Options{
 			Load: func(context.Context) (*validate.Config, error) {
-				return soakConfig(strings.ReplaceAll(soakDocuments(generation.Load()), "@DIR", dir))
+				return configOf(strings.ReplaceAll(soakDocuments(generation.Load()), "@DIR", dir))
 			},
 			Log:    slog.New(slog.NewJSONHandler(&countingErrors{&failures, t}, &slog.HandlerOptions{Level: slog.LevelError})),
 			Getenv: func(string) string { return "PLANTED-client-secret" }, Dial: network.dial, Version: "test",

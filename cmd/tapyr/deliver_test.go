@@ -19,11 +19,10 @@ import (
 	"time"
 
 	"github.com/tapyr/tapyr/ledger/sqlite"
-	"github.com/tapyr/tapyr/schema"
 	"github.com/tapyr/tapyr/simulate"
 	"github.com/tapyr/tapyr/spend/book"
 	"github.com/tapyr/tapyr/spend/spendtest"
-	"github.com/tapyr/tapyr/validate"
+	"github.com/tapyr/tapyr/validate/validatetest"
 )
 
 const paidDocuments = `
@@ -215,12 +214,7 @@ func newPaidRun(t *testing.T, limit string) *paidRun {
 	}
 	// The vendor's bucket holds a few more than ours: requests reach it later than they left, and not all by the same time.
 	enforced := strings.Replace(text, "rate: 80/s, burst: 10", "rate: 100/s, burst: 20", 1)
-	docs, problems := schema.Decode("tapyr.yaml", []byte(enforced))
-	config, more := validate.Check(docs)
-	if config == nil {
-		t.Fatal(append(problems, more...))
-	}
-	r.vendor.server, err = simulate.NewServer(config, "carrier", simulate.ServerOptions{
+	r.vendor.server, err = simulate.NewServer(validatetest.Config(t, enforced), "carrier", simulate.ServerOptions{
 		Seed: 3, Faults: simulate.Faults{Latency: 8 * time.Millisecond, Jitter: 6 * time.Millisecond, Errors: 0.02},
 	})
 	if err != nil {

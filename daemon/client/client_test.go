@@ -20,14 +20,14 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tapyr/tapyr/golden"
-	"github.com/tapyr/tapyr/schema"
 	"github.com/tapyr/tapyr/validate"
+	"github.com/tapyr/tapyr/validate/validatetest"
 )
 
 // accountAt is an account at a base URL, with further lines of the provider's spec.
 func accountAt(t testing.TB, base, spec string) *validate.Account {
 	t.Helper()
-	docs, _ := schema.Decode("test.yaml", []byte(`apiVersion: tapyr/v1alpha1
+	config := validatetest.Config(t, `apiVersion: tapyr/v1alpha1
 kind: Provider
 metadata: { name: p }
 spec:
@@ -38,11 +38,7 @@ apiVersion: tapyr/v1alpha1
 kind: Account
 metadata: { name: a }
 spec: { provider: p, credentials: { key: { env: A }, user: { env: B }, id: { env: C }, secret: { env: D } } }
-`))
-	config, problems := validate.Check(docs)
-	if config == nil {
-		t.Fatal(problems)
-	}
+`)
 	return config.Accounts[0]
 }
 

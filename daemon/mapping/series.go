@@ -1,6 +1,7 @@
 package mapping
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -103,21 +104,9 @@ func (s *Series) sweep(now time.Time) {
 func (s *Series) Keep(keep func(job string) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for id, one := range s.series {
-		if !keep(one.job) {
-			delete(s.series, id)
-		}
-	}
-	for job := range s.perJob {
-		if !keep(job) {
-			delete(s.perJob, job)
-		}
-	}
-	for job := range s.cut {
-		if !keep(job) {
-			delete(s.cut, job)
-		}
-	}
+	maps.DeleteFunc(s.series, func(_ string, one *kept) bool { return !keep(one.job) })
+	maps.DeleteFunc(s.perJob, func(job string, _ int) bool { return !keep(job) })
+	maps.DeleteFunc(s.cut, func(job string, _ int64) bool { return !keep(job) })
 }
 
 // Count tells how many series a job has, and how many did not fit.
